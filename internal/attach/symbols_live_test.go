@@ -69,9 +69,9 @@ func TestLiveSearchSymbols(t *testing.T) {
 }
 
 // passing reports whether a line is of what comes and goes as symbols are listed: BPF programs, of which one
-// lists them, trampolines of an earlier test, and pages of instructions of kprobes.
+// lists them, trampolines of an earlier test, and the pages with instructions of kprobes.
 func passing(line []byte) bool {
-	for _, what := range []string{" bpf_prog_", " bpf_trampoline_", " kprobe_insn_page\t"} {
+	for _, what := range []string{" bpf_prog_", " bpf_trampoline_", " kprobe_insn_page\t", " kprobe_optinsn_page\t"} {
 		if bytes.Contains(line, []byte(what)) {
 			return true
 		}
