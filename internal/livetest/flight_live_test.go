@@ -58,8 +58,8 @@ func TestLiveSkippedKprobes(t *testing.T) {
 	for hidden, function := range map[string]string{"": "hrtimer_interrupt", "/sys/kernel/tracing /sys/kernel/debug": "hrtimer_i*"} {
 		skipped := 0
 		for try := 0; try < 5 && skipped == 0; try++ {
-			_, errs, status := hiding(t, strings.Fields(hidden), "trace", "--attach=kprobe", "--stats", function+"($duration > 1000000000000)", "vfs_read(*file, return == 77777)", "--",
-				"workload", "read", "-count", "100000")
+			_, errs, status := printedOnce(t, "unshare", hidingArgs(strings.Fields(hidden), "trace", "--attach=kprobe", "--stats", function+"($duration > 1000000000000)", "vfs_read(*file, return == 77777)", "--",
+				"workload", "read", "-count", "100000")...)
 			skipped = counted(t, errs, "calls or returns not seen because the kernel skips tracing programs")
 			if room := counted(t, errs, "calls or returns not seen because the kernel has no room to wait for more returns at once"); status != 0 || room > 0 {
 				t.Errorf("%s: status %d, %d ends of calls skipped, %d without room:\n%s", function, status, skipped, room, errs)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,9 +18,13 @@ import (
 // hiding runs ksnoop where folders are empty: in a mount namespace of its own.
 func hiding(t *testing.T, folders []string, args ...string) (stdout, stderr string, status int) {
 	t.Helper()
+	return printed(t, "unshare", hidingArgs(folders, args...)...)
+}
+
+// hidingArgs are the arguments with which unshare does that.
+func hidingArgs(folders []string, args ...string) []string {
 	const script = `while [ "$1" != . ]; do mount -t tmpfs none "$1" || exit 99; shift; done; shift; exec ksnoop "$@"`
-	argv := append([]string{"-m", "sh", "-c", script, "sh"}, folders...)
-	return printed(t, "unshare", append(append(argv, "."), args...)...)
+	return slices.Concat([]string{"-m", "sh", "-c", script, "sh"}, folders, []string{"."}, args)
 }
 
 // clean fails the test if it leaves kprobes or what hooks functions behind.
