@@ -24,6 +24,7 @@ func main() {
 	if launch.IsExecutor(os.Args) {
 		os.Exit(launch.BeExecutor(os.Args))
 	}
+	delayCollection()
 	endOnQuit()
 	endOnInterrupt()
 	keepOnPipe()
