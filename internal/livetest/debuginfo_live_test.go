@@ -328,9 +328,9 @@ in array_map_alloc_check, kernel/bpf/arraymap.c: passed 53-58, 63; not passed 59
 	}
 }
 
-// TestLiveDecidedLine: the condition that refuses an array with keys of 3 bytes has the words of the
+// TestLiveDebugInfoDecided: the condition that refuses an array with keys of 3 bytes has the words of the
 // source, and a recording prints the same without debug info.
-func TestLiveDecidedLine(t *testing.T) {
+func TestLiveDebugInfoDecided(t *testing.T) {
 	requireDebugInfo(t)
 	file := recordingFile(t)
 	live, errs, status := ksnoop(t, "trace", "--record", file, "--print", "array_map_alloc_check(path())", "--", "workload", "map-array-key")

@@ -118,8 +118,8 @@ var misses = map[string][2]string{
 // decidedAt is how a page says where it was decided, and where that code was inlined.
 var decidedAt = regexp.MustCompile(`^decided(?:: .*,)? at (\S+?):(\d+)\S*(?: \(in \S+, inlined at (\S+?):(\d+))?`)
 
-// TestLiveWhyLines: why names the lines that were read in the kernel's source, and logs the table of docs/why.md.
-func TestLiveWhyLines(t *testing.T) {
+// TestLiveDebugInfoWhyLines: why names the lines that were read in the kernel's source, and logs the table of docs/why.md.
+func TestLiveDebugInfoWhyLines(t *testing.T) {
 	requireDebugInfo(t)
 	release, err := os.ReadFile("/proc/sys/kernel/osrelease")
 	if err != nil {
@@ -171,7 +171,7 @@ func isRelease(kernel, release string) bool {
 	return ok && (rest == "" || rest[0] < '0' || rest[0] > '9')
 }
 
-// TestReadLines: the table of TestLiveWhyLines is of the kernels that were read, and each line that is missed has its row.
+// TestReadLines: the table of TestLiveDebugInfoWhyLines is of the kernels that were read, and each line that is missed has its row.
 func TestReadLines(t *testing.T) {
 	for kernel, want := range map[string]string{"6.12.117": "6.12.117", "7.3.4-1-amd64\n": "7.3.4", "7.3.4+deb14-arm64": "7.3.4", "7.3.40-amd64": "", "7.3.3": "", "7.3": ""} {
 		for _, release := range readReleases {
