@@ -46,6 +46,9 @@ var withoutRace = map[string]map[string][]string{
 		"TestPlanCost": {"TestRefused"},
 		"TestSize":     {"TestSessionSize", "TestModules"},
 	},
+	modulePath + "/internal/why": {
+		"TestWritten": {"TestNotWritten", "TestAddMessage"},
+	},
 }
 
 // sequential are the packages that start no goroutine and guard nothing against another one, as
