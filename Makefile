@@ -90,8 +90,8 @@ generated: setup
 	fi
 
 # Of the commands of the documentation, those of README and tour; test-all runs all.
-# Each test on 6.12 and on the newest kernel, which share its repeats, and one test of each
-# feature on others: CONTRIBUTING.md, "Which tests run where".
+# Each test on 6.12 or on the newest kernel, in turn, and one test of each feature on others:
+# CONTRIBUTING.md, "Which tests run where".
 # KSNOOP_KERNELS chooses others, make test-all has all.
 test: check generated
 	$(TESTRUN) -unit -live

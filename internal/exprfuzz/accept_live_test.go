@@ -116,7 +116,7 @@ func methods() []layout.Method {
 	return all
 }
 
-// theirMethods are those of methods that are this guest's: in `make test` one of the two that both kernels have.
+// theirMethods are those of methods that are this guest's: in `make test` one of the two that both kernels have, on the other kernel the other one.
 // share is how many of all pairs that makes.
 func theirMethods(t *testing.T) (theirs []layout.Method, share func(pairs int) int) {
 	all := methods()
@@ -128,7 +128,7 @@ func theirMethods(t *testing.T) (theirs []layout.Method, share func(pairs int) i
 	return theirs, func(pairs int) int { return pairs * len(theirs) / len(all) }
 }
 
-// bothHave is how many of methods, the first ones, both kernels have on which `make test` runs all tests.
+// bothHave is how many of methods, the first ones, both kernels have which share the tests of `make test`.
 const bothHave = 2
 
 // target is what ksnoop takes the running kernel for.

@@ -9,9 +9,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"os"
-	"slices"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 )
@@ -43,8 +41,8 @@ const SchemaEnv = "KSNOOP_SCHEMA"
 
 // Share tells which share of the repeats is this guest's, from 0 on, and of how many. Repeats
 // are what a test does once more in another way: with the next way of attaching, with more
-// random samples. `make test` runs each test but those of Once on two kernels and each repeat on one of them,
-// if both can; `make test-all` runs all on every kernel.
+// random samples. A guest of `make test` runs its own repeats only, if other kernels can do the others;
+// `make test-all` runs all on every kernel.
 func Share() (mine, of int) {
 	if n, _ := fmt.Sscanf(os.Getenv(ShareEnv), "%d/%d", &mine, &of); n != 2 || mine < 0 || mine >= of {
 		return 0, 1
@@ -53,14 +51,9 @@ func Share() (mine, of int) {
 }
 
 // Mine reports whether the i-th repeat of a test is this guest's. Tests begin at
-// different ones, by their names, so that a kernel does not have one way of attaching only. All repeats of a
-// test of Once are those of the guest that runs it.
+// different ones, by their names, so that a kernel does not have one way of attaching only.
 func Mine(t testing.TB, i int) bool {
-	name, _, _ := strings.Cut(t.Name(), "/")
 	mine, of := Share()
-	if slices.Contains(Once[:], name) {
-		return true
-	}
 	return (Turn(t)+i)%of == mine
 }
 

@@ -37,30 +37,3 @@ func TestMine(t *testing.T) {
 		}
 	}
 }
-
-// TestOnceMine: each repeat is of one of two guests; those of a test that runs in one guest are all its own.
-func TestOnceMine(t *testing.T) {
-	for i := range 4 {
-		owners := 0
-		for _, share := range []string{"0/2", "1/2"} {
-			t.Setenv(ShareEnv, share)
-			if Mine(t, i) {
-				owners++
-			}
-			if !Mine(named{t, Once[0] + "/part"}, i) {
-				t.Errorf("%s leaves out the repeat %d of %s", share, i, Once[0])
-			}
-		}
-		if owners != 1 {
-			t.Errorf("repeat %d is run by %d guests", i, owners)
-		}
-	}
-}
-
-// A named is a test of another name.
-type named struct {
-	testing.TB
-	name string
-}
-
-func (n named) Name() string { return n.name }

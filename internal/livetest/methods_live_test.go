@@ -74,12 +74,12 @@ var attachMethods = sync.OnceValue(func() (names []string) {
 	return names
 })
 
-// everywhere are the ways of attaching that both kernels have on which `make test` runs all tests.
+// everywhere are the ways of attaching that both kernels have which share the tests of `make test`.
 var everywhere = []string{"fentry", "kprobe", "multi", "session"}
 
 // theirMethods are the ways of attaching to run a test with in this guest. A smoke run has one
-// of them for each test: TestLiveKernels tries them all. In `make test` a test has each that both
-// kernels have on one of these.
+// of them for each test: TestLiveKernels tries them all. In `make test` a test has
+// half of those that both kernels have, on the other kernel the other half.
 func theirMethods(t *testing.T) (names []string) {
 	all := attachMethods()
 	if livetest.Smoke() {

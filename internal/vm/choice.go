@@ -14,8 +14,8 @@ const KernelsEnv = "KSNOOP_KERNELS"
 // What is tested where, in the form of KernelsEnv. The longest runs come first, so
 // that guests side by side end at about the same time.
 const (
-	// TestKernels are for each change: all of it on the kernel of Debian's stable
-	// release and on the newest, and one test of each feature on others.
+	// TestKernels are for each change: each test on the kernel of Debian's stable release or on the newest, and
+	// one test of each feature on others.
 	TestKernels = "6.12 newest newest-arm64:smoke 6.1:smoke 6.18:smoke"
 	// AllKernels are for a release.
 	AllKernels = "6.12 newest 6.1 6.18 newest-arm64 6.12-arm64 newest-rt:smoke"

@@ -41,6 +41,8 @@ type payload struct {
 	files    []vm.File
 }
 
+func isLive(file string) bool { return strings.HasSuffix(file, "_live_test.go") }
+
 // findLive lists the packages that have live tests.
 func findLive(ctx context.Context, patterns []string) ([]*livePackage, error) {
 	args := append([]string{"list", "-json=ImportPath,Dir,TestGoFiles,XTestGoFiles"}, patterns...)
@@ -61,12 +63,26 @@ func findLive(ctx context.Context, patterns []string) ([]*livePackage, error) {
 		} else if err != nil {
 			return nil, fmt.Errorf("read go list: %w", err)
 		}
-		isLive := func(file string) bool { return strings.HasSuffix(file, "_live_test.go") }
 		if slices.ContainsFunc(p.TestGoFiles, isLive) || slices.ContainsFunc(p.XTestGoFiles, isLive) {
 			live = append(live, p)
 		}
 	}
 	return live, cmd.Wait()
+}
+
+// liveTests are the package's.
+func (p *livePackage) liveTests() (names []string, err error) {
+	for _, file := range slices.Concat(p.TestGoFiles, p.XTestGoFiles) {
+		if !isLive(file) {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(p.Dir, file))
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, liveTestsIn(text)...)
+	}
+	return names, nil
 }
 
 // compile makes a static test program of each package, in the folder dir.
@@ -139,9 +155,8 @@ type target struct {
 	share share
 }
 
-// shareOut gives each kernel with all tests a share of the repeats, and of the tests that run once.
-func shareOut(kernels []target) {
-	whole := 0
+// shareOut gives each kernel with all features a share, and returns how many there are.
+func shareOut(kernels []target, turn int) (whole int) {
 	for _, k := range kernels {
 		if !k.smoke {
 			whole++
@@ -150,10 +165,11 @@ func shareOut(kernels []target) {
 	n := 0
 	for i := range kernels {
 		if k := &kernels[i]; !k.smoke {
-			k.share = share{n, whole}
+			k.share = share{n, whole, turn}
 			n++
 		}
 	}
+	return whole
 }
 
 // findKernels fetches the kernels. Debian drops a series when it has a newer one:
@@ -188,7 +204,15 @@ func liveTests(ctx context.Context, o options, t *tally) error {
 		return err
 	}
 	if o.share {
-		shareOut(kernels)
+		turn := o.turn
+		if turn < 0 {
+			if turn, err = currentTurn(ctx); err != nil {
+				fmt.Fprintf(t.w, "-turn=0, since git does not say which commit this is: %v\n", err)
+			}
+		}
+		if n := shareOut(kernels, turn); n > 1 {
+			fmt.Fprintf(t.w, "%d kernels share the live tests: -turn=%d shares them in the same way\n", n, turn%(n*n))
+		}
 	}
 	loads, err := payloads(ctx, o, kernels, dir)
 	if err != nil {
@@ -203,9 +227,9 @@ func liveTests(ctx context.Context, o options, t *tally) error {
 		l.tally = &tally{w: t.w}
 		guests = append(guests, l)
 	}
-	// A guest runs on one thread, so guests run side by side.
+	// A guest runs on one thread, so guests run side by side. Tests wait now and then, so there is one guest more than CPUs.
 	var g errgroup.Group
-	g.SetLimit(runtime.NumCPU())
+	g.SetLimit(runtime.NumCPU() + 1)
 	for _, l := range guests {
 		g.Go(func() error {
 			defer l.close()
@@ -235,6 +259,10 @@ func newLive(ctx context.Context, o options, k target, load *payload) (*live, er
 	}
 	// The functions of tun are for TestLiveModule to trace. TestLiveWhyNetfilter inserts nf_tables: every run of why would take longer with it.
 	l := &live{guest: vm.Guest{Kernel: k.Kernel, Modules: []string{"tun"}, Spare: []string{"nf_tables"}, Files: slices.Concat(modules, load.files)}, smoke: k.smoke, share: k.share, load: load, options: o}
+	// Machines have page tables of four levels or of five, which gives the kernel other addresses.
+	if k.Name != "newest" {
+		l.guest.Without = []string{"la57"}
+	}
 	if err := l.takeAlong(ctx); err != nil {
 		return nil, err
 	}
@@ -342,7 +370,11 @@ func (l *live) test(ctx context.Context, p program) error {
 	if l.options.debugInfo {
 		skip = "^$"
 	}
-	if others := l.share.others(); len(others) > 0 {
+	tests, err := p.liveTests()
+	if err != nil {
+		return err
+	}
+	if others := l.share.others(tests); len(others) > 0 {
 		skip += "|^(" + strings.Join(others, "|") + ")$"
 	}
 	switch {

@@ -8,7 +8,8 @@ type options struct {
 	unit, live, bench bool
 	debugInfo         bool
 	all               bool   // tests on all kernels
-	share             bool   // repeats of a test on one of the kernels that have all tests
+	share             bool   // each test, and each of its repeats, on one of the kernels that have all features
+	turn              int    // by which they are shared, below 0 one that the commit decides
 	kernels           string // to test on, unless $KSNOOP_KERNELS names some
 	with              string // program of this machine to compare with
 	table             string // file to write what works where into

@@ -3,10 +3,12 @@
 package main
 
 import (
+	"fmt"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"testing"
 
-	"github.com/ksnoop/ksnoop/internal/livetest"
 	"github.com/ksnoop/ksnoop/internal/vm"
 )
 
@@ -17,7 +19,7 @@ func TestShareOut(t *testing.T) {
 	for _, c := range vm.Choices(vm.TestKernels) {
 		kernels = append(kernels, target{Kernel: vm.Kernel{Name: c.Name}, smoke: c.Smoke})
 	}
-	shareOut(kernels)
+	shareOut(kernels, 0)
 	var shares []string
 	for _, k := range kernels {
 		if k.smoke == (k.share != (share{})) {
@@ -32,16 +34,58 @@ func TestShareOut(t *testing.T) {
 	}
 }
 
-// TestOnce: each test that runs once exists, runs in one of the guests that share them, and in one that shares nothing.
-func TestOnce(t *testing.T) {
-	have := liveTestNames(t)
-	first, second := share{0, 2}.others(), share{1, 2}.others()
-	for _, name := range livetest.Once {
-		if have[name] != 1 || slices.Contains(first, name) == slices.Contains(second, name) {
-			t.Errorf("%s: there are %d of it; left to others by the first: %v, by the second: %v", name, have[name], slices.Contains(first, name), slices.Contains(second, name))
+// TestOthers: in each turn one of the guests runs a test, in the next another one; all run those of onEach.
+func TestOthers(t *testing.T) {
+	pkg := &livePackage{Dir: "../../livetest"}
+	files, err := filepath.Glob(pkg.Dir + "/*_live_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		pkg.XTestGoFiles = append(pkg.XTestGoFiles, filepath.Base(f))
+	}
+	tests, err := pkg.liveTests()
+	if err != nil || len(tests) < 100 {
+		t.Fatalf("%d live tests, %v", len(tests), err)
+	}
+	for _, name := range tests {
+		runs := "" // which guests run it in four turns
+		for turn := range 4 {
+			for mine := range 2 {
+				if !slices.Contains(share{mine, 2, turn}.others(tests), name) {
+					runs += strconv.Itoa(mine)
+				}
+			}
+		}
+		each := slices.Contains(onEach[:], name)
+		if each && runs != "01010101" || !each && runs != "0101" && runs != "1010" {
+			t.Errorf("%s runs in the guests %s", name, runs)
+		}
+		// What else there is does not decide.
+		if first := slices.Contains(share{0, 2, 0}.others(tests), name); first != slices.Contains(share{0, 2, 0}.others([]string{name}), name) {
+			t.Errorf("%s alone runs elsewhere", name)
 		}
 	}
-	if n := len(share{}.others()) + len(share{0, 1}.others()); n != 0 {
+	for turn := range 2 {
+		if n := len(share{0, 2, turn}.others(tests)); n < len(tests)/4 || n > len(tests)/2 {
+			t.Errorf("turn %d: %d of %d tests are left to the other guest", turn, n, len(tests))
+		}
+	}
+	if n := len(share{}.others(tests)) + len(share{0, 1, 3}.others(tests)); n != 0 {
 		t.Errorf("a guest that shares nothing leaves out %d tests", n)
+	}
+}
+
+// TestRepeats: in four turns each guest has each half of the tests with each half of the repeats.
+func TestRepeats(t *testing.T) {
+	got := map[string]bool{}
+	for turn := range 4 {
+		for mine := range 2 {
+			s := share{mine, 2, turn}
+			got[fmt.Sprint(mine, s.others([]string{"TestLiveStack"}), s)] = true
+		}
+	}
+	if len(got) != 8 {
+		t.Errorf("%d different ones in four turns: %v", len(got), got)
 	}
 }

@@ -6,16 +6,20 @@ import (
 	"io/fs"
 	"os"
 	"regexp"
-	"strings"
 	"testing"
 )
 
-// A renamed test must not fall out of the smoke run in silence, and none must come in with its name.
+// A renamed test must not fall out of a list in silence, and none must come in with its name.
 func TestSmokeTestsExist(t *testing.T) {
 	have := liveTestNames(t)
 	pattern := regexp.MustCompile(smokePattern())
 	for _, test := range smoke {
 		if have[test] != 1 || !pattern.MatchString(test) {
+			t.Errorf("there are %d live tests %s", have[test], test)
+		}
+	}
+	for _, test := range onEach {
+		if have[test] != 1 {
 			t.Errorf("there are %d live tests %s", have[test], test)
 		}
 	}
@@ -28,15 +32,14 @@ func TestSmokeTestsExist(t *testing.T) {
 func liveTestNames(t *testing.T) map[string]int {
 	t.Helper()
 	have := map[string]int{}
-	name := regexp.MustCompile(`(?m)^func (TestLive\w+)\(`)
 	root := os.DirFS("../../..")
 	err := fs.WalkDir(root, ".", func(file string, d fs.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(file, "_live_test.go") {
+		if err != nil || !isLive(file) {
 			return err
 		}
 		text, err := fs.ReadFile(root, file)
-		for _, m := range name.FindAllSubmatch(text, -1) {
-			have[string(m[1])]++
+		for _, name := range liveTestsIn(text) {
+			have[name]++
 		}
 		return err
 	})
