@@ -26,6 +26,7 @@ func TestDelayCollection(t *testing.T) {
 	t.Setenv("GOMEMLIMIT", "")
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(math.MaxInt64))
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
+	debug.FreeOSMemory() // else what other tests have left is collected at once
 	delayCollection()
 	if percent, limit := collector(); percent != -1 || limit != firstCollection {
 		t.Errorf("collects at %d %%, with a limit of %d bytes", percent, limit)
