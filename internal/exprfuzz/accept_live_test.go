@@ -29,8 +29,8 @@ import (
 	"github.com/ksnoop/ksnoop/layout"
 )
 
-// acceptSample is how many functions make test tries on its kernels together, and where a smoke run will do;
-// make soak tries all.
+// acceptSample is how many functions are tried, of which make test tries half, and where a smoke run will do; make soak
+// tries all.
 const acceptSample, acceptSmoke = 500, 100
 
 // The kernel must take what is generated for its own functions: everything
@@ -116,7 +116,7 @@ func methods() []layout.Method {
 	return all
 }
 
-// theirMethods are those of methods that are this guest's: in `make test` one of the two that both kernels have, on the other kernel the other one.
+// theirMethods are those of methods that are this guest's: in `make test` one of the two that both kernels have; the turn decides which.
 // share is how many of all pairs that makes.
 func theirMethods(t *testing.T) (theirs []layout.Method, share func(pairs int) int) {
 	all := methods()

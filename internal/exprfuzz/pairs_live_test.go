@@ -38,7 +38,7 @@ import (
 
 const (
 	allPairs   = 200
-	somePairs  = 20 // in make test, on each kernel
+	somePairs  = 20 // in make test, on the kernel that has the test
 	pairCalls  = 16 // of each function
 	maxRefused = 50 // percent of pairs for which nothing can be recorded
 )

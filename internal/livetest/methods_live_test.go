@@ -79,7 +79,7 @@ var everywhere = []string{"fentry", "kprobe", "multi", "session"}
 
 // theirMethods are the ways of attaching to run a test with in this guest. A smoke run has one
 // of them for each test: TestLiveKernels tries them all. In `make test` a test has
-// half of those that both kernels have, on the other kernel the other half.
+// half of those that both kernels have; the turn decides which.
 func theirMethods(t *testing.T) (names []string) {
 	all := attachMethods()
 	if livetest.Smoke() {

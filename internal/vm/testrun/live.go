@@ -259,7 +259,8 @@ func newLive(ctx context.Context, o options, k target, load *payload) (*live, er
 	}
 	// The functions of tun are for TestLiveModule to trace. TestLiveWhyNetfilter inserts nf_tables: every run of why would take longer with it.
 	l := &live{guest: vm.Guest{Kernel: k.Kernel, Modules: []string{"tun"}, Spare: []string{"nf_tables"}, Files: slices.Concat(modules, load.files)}, smoke: k.smoke, share: k.share, load: load, options: o}
-	// Machines have page tables of four levels or of five, which gives the kernel other addresses.
+	// Machines have page tables of four levels or of five, which gives the kernel other addresses: here newest has five, and
+	// other kernels have four.
 	if k.Name != "newest" {
 		l.guest.Without = []string{"la57"}
 	}

@@ -8,7 +8,7 @@
 // named TestLive… in files named …_live_test.go, run in a guest of each kernel
 // of $KSNOOP_KERNELS: all packages' test programs in one boot. Behind a kernel's
 // name ":smoke" asks for one test of each feature only, see smoke.go. Without -all,
-// -debuginfo, -run, packages and that variable, guests without ":smoke" share the other tests, and the repeats of each test: see livetest.Share and -turn. Benchmarks
+// -debuginfo, -run, packages, that variable and $KSNOOP_SOAK, or with -turn, guests without ":smoke" share the tests, and the repeats of each test: see livetest.Share. Benchmarks
 // named BenchmarkLive… run in guests whose clocks count instructions.
 package main
 
@@ -41,14 +41,14 @@ func main() {
 	flag.BoolVar(&o.debugInfo, "debuginfo", false, "with -live: put the kernels' debug info into the guests, and run the tests that need it")
 	flag.StringVar(&o.with, "with", "", "with -live or -bench: take this installed `program` along, to compare with")
 	flag.StringVar(&o.run, "run", "", "of the live tests or benchmarks only those that match this `regexp`")
-	flag.IntVar(&o.turn, "turn", -1, "give each of the guests that share the live tests those of this `turn`, from 0 on; below 0 one that the git commit decides")
+	flag.IntVar(&o.turn, "turn", -1, "share the live tests among the guests as `make test` does when it prints this `number`; below 0 the commit's name decides")
 	flag.DurationVar(&o.timeout, "timeout", 10*time.Minute, "give up a test that says nothing for this `time`; on a slow machine for as many times longer")
 	flag.Parse()
 	if o.kernels = vm.TestKernels; o.all {
 		o.kernels = vm.AllKernels
 	}
 	// What is asked for by name is run as a whole.
-	o.share = !o.all && !o.debugInfo && o.run == "" && flag.NArg() == 0 && os.Getenv(vm.KernelsEnv) == "" && os.Getenv("KSNOOP_SOAK") == ""
+	o.share = o.turn >= 0 || !o.all && !o.debugInfo && o.run == "" && flag.NArg() == 0 && os.Getenv(vm.KernelsEnv) == "" && os.Getenv("KSNOOP_SOAK") == ""
 	o.packages = flag.Args()
 	if len(o.packages) == 0 {
 		o.packages = []string{"./..."}

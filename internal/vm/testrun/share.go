@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"os/exec"
@@ -16,10 +17,10 @@ import (
 // repeats of each test. The zero share is that of a guest that has nothing to share.
 type share struct {
 	mine, of int
-	turn     int // which tests, and which repeats, are whose
+	turn     int // decides which guest has which tests, and which repeats
 }
 
-// String is what livetest.ShareEnv is. Repeats go round when each guest has had all tests.
+// String is what livetest.ShareEnv is. The repeats change guests every s.of turns.
 func (s share) String() string { return fmt.Sprintf("%d/%d", (s.mine+s.turn/s.of)%s.of, s.of) }
 
 // others are the tests that another guest runs.
@@ -28,7 +29,7 @@ func (s share) others(tests []string) (names []string) {
 		return nil
 	}
 	for _, name := range tests {
-		// Which half of the repeats livetest.Mine gives the guest hangs on the name, too, but not on this sum.
+		// livetest.Mine takes another sum of the name, so which repeats the guest has does not follow from this.
 		sum := int(crc32.ChecksumIEEE([]byte(name)) >> 16)
 		if (sum+s.turn)%s.of != s.mine && !slices.Contains(onEach[:], name) {
 			names = append(names, name)
@@ -40,6 +41,7 @@ func (s share) others(tests []string) (names []string) {
 // onEach are tests that are not shared.
 var onEach = [...]string{
 	"TestLiveKernels",     // every method and view
+	"TestLiveMethods",     // each has the ways of attaching that are shared
 	"TestLiveEngineCalls", // skips the newest kernel
 	"TestLiveTour",        // skips all but 6.12
 }
@@ -47,6 +49,10 @@ var onEach = [...]string{
 // currentTurn is drawn from the commit's name, so that a commit has the same tests each time it is tried, also in a clone without history.
 func currentTurn(ctx context.Context) (int, error) {
 	out, err := exec.CommandContext(ctx, "git", "rev-parse", "HEAD").Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		err = fmt.Errorf("%w: %s", err, bytes.TrimSpace(exit.Stderr))
+	}
 	if err != nil {
 		return 0, err
 	}

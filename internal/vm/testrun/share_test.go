@@ -12,7 +12,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/vm"
 )
 
-// TestShareOut: kernels that have all tests share the repeats; those of a smoke run have none.
+// TestShareOut: kernels with all features share tests and repeats; those of a smoke run have no share.
 func TestShareOut(t *testing.T) {
 	t.Setenv(vm.KernelsEnv, "")
 	var kernels []target
@@ -83,6 +83,12 @@ func TestRepeats(t *testing.T) {
 		for mine := range 2 {
 			s := share{mine, 2, turn}
 			got[fmt.Sprint(mine, s.others([]string{"TestLiveStack"}), s)] = true
+		}
+	}
+	for mine := range 2 {
+		s, again := share{mine, 2, 65535}, share{mine, 2, 65535 % 4}
+		if s.String() != again.String() || len(s.others([]string{"TestLiveStack"})) != len(again.others([]string{"TestLiveStack"})) {
+			t.Errorf("%v is not shared as %v", s, again)
 		}
 	}
 	if len(got) != 8 {
