@@ -92,6 +92,22 @@ func TestAgentKeys(t *testing.T) {
 	})
 }
 
+// TestAgentStopsAnswering: an address is free as soon as it is no longer asked for, however short it was.
+func TestAgentStopsAnswering(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "socket")
+	s := service{stderr: io.Discard, supervisor: agent.New(agent.Options{})}
+	for range 200 {
+		for _, at := range []agentconfig.Listen{{Network: "unix", Address: socket}, {}} {
+			if err := s.answer(at); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := os.Stat(socket); (err == nil) != (at.Address == socket) {
+				t.Fatalf("%q: the socket: %v", at.Address, err)
+			}
+		}
+	}
+}
+
 // TestAgentAnswers: the agent answers where the last file says, also at another address of the same port. After an address that
 // cannot be had, it answers where it did.
 func TestAgentAnswers(t *testing.T) {

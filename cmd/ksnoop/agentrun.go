@@ -27,7 +27,20 @@ type service struct {
 	supervisor *agent.Supervisor
 	reloads    agent.Reloads
 	listen     agentconfig.Listen
-	server     *http.Server // nil if it listens nowhere
+	server     *server // nil if it listens nowhere
+}
+
+// A server answers at one address.
+type server struct {
+	*http.Server
+	at net.Listener
+}
+
+// Close ends the answers; whoever is in the middle of a question sees it. Then the address is free: http.Server.Close alone leaves it
+// open for a moment where Serve has not begun.
+func (s *server) Close() {
+	_ = s.Server.Close()
+	_ = s.at.Close() // most often it is closed already
 }
 
 // run runs the agent until a signal ends it.
@@ -55,7 +68,7 @@ func (f *agentFlags) run(stderr io.Writer) error {
 	tellManager("STOPPING=1")
 	s.supervisor.Close()
 	if s.server != nil {
-		_ = s.server.Close() // whoever is in the middle of a question sees it
+		s.server.Close()
 	}
 	return nil
 }
@@ -108,23 +121,23 @@ func (s *service) answer(at agentconfig.Listen) error {
 	if at == s.listen {
 		return nil
 	}
-	var server *http.Server
+	var next *server
 	if at != (agentconfig.Listen{}) {
 		l, err := s.open(at)
 		if err != nil {
 			return fmt.Errorf("listen: %w", err)
 		}
-		server = agent.Server(agent.Handler(s.supervisor, version(), &s.reloads))
+		next = &server{agent.Server(agent.Handler(s.supervisor, version(), &s.reloads)), l}
 		go func() {
-			if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			if err := next.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 				fmt.Fprintf(s.stderr, "ksnoop: /metrics and /healthz are gone: %v\n", err)
 			}
 		}()
 	}
 	if s.server != nil {
-		_ = s.server.Close() // whoever is in the middle of a question sees it
+		s.server.Close()
 	}
-	s.listen, s.server = at, server
+	s.listen, s.server = at, next
 	return nil
 }
 
@@ -135,7 +148,7 @@ func (s *service) open(at agentconfig.Listen) (net.Listener, error) {
 	if s.server == nil || at.Network == "unix" || !errors.Is(err, unix.EADDRINUSE) {
 		return l, err
 	}
-	_ = s.server.Close()
+	s.server.Close()
 	if l, err = listen(at); err == nil {
 		return l, nil
 	}
