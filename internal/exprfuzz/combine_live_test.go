@@ -45,10 +45,7 @@ func TestLiveCombinations(t *testing.T) {
 	every := map[layout.Method]attach.Capability{layout.MethodFentry: attach.CapFexit, layout.MethodKprobe: attach.CapKretprobe, layout.MethodKprobeMulti: attach.CapKprobeMulti,
 		layout.MethodKprobeSession: attach.CapKprobeSession, layout.MethodFsession: attach.CapFsession, layout.MethodTracingMulti: attach.CapTracingMulti}
 	for m, needs := range every {
-		if needs.Probe() != nil || livetest.Smoke() && m != layout.MethodKprobe {
-			continue
-		}
-		if both := m != layout.MethodFsession && m != layout.MethodTracingMulti; both && !livetest.Mine(t, int(m)) {
+		if needs.Probe() != nil || livetest.Smoke() && m != layout.MethodKprobe || !livetest.Mine(t, int(m)) {
 			continue
 		}
 		t.Run(m.String(), func(t *testing.T) {

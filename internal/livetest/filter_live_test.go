@@ -3,6 +3,7 @@
 package livetest_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -184,15 +185,11 @@ func TestLiveNotItself(t *testing.T) {
 // TestLiveInterruptsOfItself: what an interrupt calls while ksnoop runs is traced, what ksnoop calls is not.
 func TestLiveInterruptsOfItself(t *testing.T) {
 	guest.Require(t)
-	busy := exec.Command("sh", "-c", "while :; do cat /proc/self/stat; done")
-	if err := busy.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer busy.Wait()
-	defer busy.Process.Kill()
 	methods(t, func(t *testing.T, attach string) {
 		trace := startTrace(t, attach, "hrtimer_interrupt(count()[$comm])", "hrtimer_interrupt($cpu)", "vfs_write(count()[str(buf)])", "vfs_read(hist($duration)[$stack])", "vfs_write(count()[$comm])", "vfs_read($comm)")
-		time.Sleep(livetest.Patience(3 * time.Second))
+		ctx, stop := context.WithTimeout(t.Context(), livetest.Patience(3*time.Second))
+		defer stop()
+		_ = exec.CommandContext(ctx, "sh", "-c", "while :; do cat /proc/self/stat; done").Run() // until ctx ends
 		if err := trace.cmd.Process.Signal(os.Interrupt); err != nil {
 			t.Fatal(err)
 		}

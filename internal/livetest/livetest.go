@@ -41,8 +41,7 @@ const SchemaEnv = "KSNOOP_SCHEMA"
 
 // Share tells which share of the repeats is this guest's, from 0 on, and of how many. Repeats
 // are what a test does once more in another way: with the next way of attaching, with more
-// random samples. A guest of `make test` leaves out some of those that another kernel can do, too: other
-// commits have them. `make test-all` runs all on every kernel.
+// random samples. A guest of `make test` leaves out some of those: other commits have them. `make test-all` runs all on every kernel.
 func Share() (mine, of int) {
 	if n, _ := fmt.Sscanf(os.Getenv(ShareEnv), "%d/%d", &mine, &of); n != 2 || mine < 0 || mine >= of {
 		return 0, 1

@@ -74,20 +74,17 @@ var attachMethods = sync.OnceValue(func() (names []string) {
 	return names
 })
 
-// everywhere are the ways of attaching that both kernels have which share the tests of `make test`.
-var everywhere = []string{"fentry", "kprobe", "multi", "session"}
-
 // theirMethods are the ways of attaching to run a test with in this guest. A smoke run has one
 // of them for each test: TestLiveKernels tries them all. In `make test` a test has
-// half of those that both kernels have; the turn decides which.
+// half of them; the turn decides which.
 func theirMethods(t *testing.T) (names []string) {
 	all := attachMethods()
 	if livetest.Smoke() {
 		m := livetest.Turn(t) % len(all)
 		return all[m : m+1]
 	}
-	for _, m := range all {
-		if i := slices.Index(everywhere, m); i < 0 || livetest.Mine(t, i) {
+	for i, m := range all {
+		if livetest.Mine(t, i) {
 			names = append(names, m)
 		}
 	}
@@ -117,13 +114,6 @@ func inTurn[C any](t *testing.T, cases []C, test func(t *testing.T, flag string,
 // TestLiveMethods: what the guests can, and what is said of what they cannot.
 func TestLiveMethods(t *testing.T) {
 	guest.Require(t)
-	if _, of := livetest.Share(); of > 1 {
-		for _, m := range everywhere {
-			if !offered(t, m) {
-				t.Errorf("%s is shared with another kernel, and this one does not have it", m)
-			}
-		}
-	}
 	for _, m := range offeredMethods(t) {
 		if m == "auto" {
 			continue

@@ -343,7 +343,7 @@ func awaitFull(t *testing.T, pipe *os.File) {
 // stays alive, and calls that tracing has made are left out and counted.
 func TestLiveGuard(t *testing.T) {
 	guest.Require(t)
-	for _, attach := range attachMethods() {
+	for _, attach := range theirMethods(t) {
 		out, errs, status := printedOnce(t, "ksnoop", "trace", "--attach="+attach, "--stats", "--for=1s", "_raw_spin_lock_irqsave", "_raw_spin_unlock_irqrestore", "bpf_get_current_comm")
 		if status != 0 || !block.MatchString(out) {
 			t.Errorf("%s: status %d:\n%s", attach, status, errs)
@@ -386,7 +386,7 @@ func TestLiveNoTrampoline(t *testing.T) {
 			}
 		}()
 	}
-	for _, attach := range attachMethods() {
+	for _, attach := range theirMethods(t) {
 		_, errs, status := printedOnce(t, "ksnoop", "trace", "--attach="+attach, "--for=1s", function+"()", "vfs_read(count == 1, file->f_flags == 77)", "vfs_open()")
 		trampoline := attach == "fentry" || attach == "fsession" || attach == "tracing_multi"
 		if refused := strings.Contains(errs, "would never end"); status != 0 || refused != trampoline {
