@@ -49,8 +49,7 @@ func TestLiveStress(t *testing.T) {
 	ways := 0
 	for _, m := range anyMethod {
 		for _, traced := range []bool{false, true} {
-			// A smoke run has one of the four ways.
-			if ways++; !livetest.Mine(t, ways) || livetest.Smoke() && ways != 1+livetest.Turn(t)%4 {
+			if ways++; !livetest.Mine(t, ways) {
 				continue
 			}
 			t.Run(fmt.Sprintf("%s/traced=%t", m, traced), func(t *testing.T) {

@@ -14,7 +14,8 @@ import (
 )
 
 // A share says which of the guests with all features this is, from 0 on, and of how many. They share the tests, and the
-// repeats of each test. The zero share is that of a guest that has nothing to share.
+// repeats of each test. Guests with one test of each feature have a share of the repeats only. The zero share is that of a
+// guest that has nothing to share.
 type share struct {
 	mine, of int
 	turn     int // decides which guest has which tests, and which repeats

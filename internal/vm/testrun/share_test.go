@@ -12,7 +12,8 @@ import (
 	"github.com/ksnoop/ksnoop/internal/vm"
 )
 
-// TestShareOut: kernels with all features share tests and repeats; those of a smoke run have no share.
+// TestShareOut: kernels with all features share tests and repeats; those of a smoke run have a share of the repeats,
+// if there is one.
 func TestShareOut(t *testing.T) {
 	t.Setenv(vm.KernelsEnv, "")
 	var kernels []target
@@ -20,17 +21,20 @@ func TestShareOut(t *testing.T) {
 		kernels = append(kernels, target{Kernel: vm.Kernel{Name: c.Name}, smoke: c.Smoke})
 	}
 	shareOut(kernels, 0)
-	var shares []string
+	var whole, smoke []string
 	for _, k := range kernels {
-		if k.smoke == (k.share != (share{})) {
-			t.Errorf("%s: smoke %v, share %s", k.Name, k.smoke, k.share)
-		}
-		if !k.smoke {
-			shares = append(shares, k.share.String())
+		if k.smoke {
+			smoke = append(smoke, k.share.String())
+		} else {
+			whole = append(whole, k.share.String())
 		}
 	}
-	if !slices.Equal(shares, []string{"0/2", "1/2"}) {
-		t.Errorf("shares %q", shares)
+	if !slices.Equal(whole, []string{"0/2", "1/2"}) || !slices.Equal(smoke, []string{"0/2", "1/2", "0/2"}) {
+		t.Errorf("shares %q, of smoke runs %q", whole, smoke)
+	}
+	alone := []target{{smoke: true}, {}}
+	if shareOut(alone, 1); alone[0].share != (share{}) || alone[1].share.String() != "0/1" {
+		t.Errorf("shares with one kernel that has all features: %v, %v", alone[0].share, alone[1].share)
 	}
 }
 
