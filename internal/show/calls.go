@@ -20,6 +20,7 @@ type Calls struct {
 	// Keep reports whether a call is shown. Nil shows all.
 	Keep func(*calls.Call) (bool, error)
 
+	enough func() bool // reports whether to write no more; nil: Count alone decides
 	ending
 }
 
@@ -40,6 +41,9 @@ func (v *Calls) Write(out io.Writer, records iter.Seq2[[]byte, error], idle func
 		}
 	}
 	for call, err := range v.calls(w.flushed(records, idle)) {
+		if v.enough != nil && v.enough() {
+			break
+		}
 		if err != nil {
 			return err
 		}

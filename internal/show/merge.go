@@ -45,7 +45,7 @@ type Merged struct {
 // or count calls and sessions were written; 0 is no limit. The records of each run stay in
 // their order. The caller ends the runs.
 func Merge(out io.Writer, runs []*Merged, count uint64) {
-	m := &merger{out: out, runs: runs}
+	m := &merger{out: out, runs: runs, count: count}
 	headed := false
 	for _, r := range runs {
 		r.of = m
@@ -53,6 +53,7 @@ func Merge(out io.Writer, runs []*Merged, count uint64) {
 		r.next, stopRecords = iter.Pull2(r.Records)
 		defer stopRecords()
 		r.advance()
+		limit(r.View, m.enough)
 		if v, ok := r.View.(*Calls); ok {
 			if headed && !r.Headed {
 				v.Printer = headless{v.Printer}
@@ -63,7 +64,7 @@ func Merge(out io.Writer, runs []*Merged, count uint64) {
 		defer stop()
 		m.take(r) // up to the first record
 	}
-	for r := m.first(); r != nil && (count == 0 || m.written() < count); r = m.first() {
+	for r := m.first(); r != nil && !m.enough(); r = m.first() {
 		m.take(r)
 	}
 }
@@ -71,10 +72,23 @@ func Merge(out io.Writer, runs []*Merged, count uint64) {
 // A merger writes runs to one place. Only one of their views works at a time: it is suspended
 // whenever it asks for a record.
 type merger struct {
-	out  io.Writer
-	runs []*Merged
-	turn *Merged // of which a record was taken last
-	host string  // of what was written last
+	out   io.Writer
+	runs  []*Merged
+	count uint64  // stop after so many calls and sessions; 0: never
+	turn  *Merged // of which a record was taken last
+	host  string  // of what was written last
+}
+
+// limit has a view write no more when enough says so. One record may have a view of calls write
+// several, and so may the end of the records, to which a run comes that is stopped: calls that
+// had not returned by then.
+func limit(v View, enough func() bool) {
+	switch v := v.(type) {
+	case *Calls:
+		v.enough = enough
+	case *Summaries:
+		limit(v.Records, enough)
+	}
 }
 
 // write lets the view of a run work. It yields before each record.
@@ -119,11 +133,16 @@ func (m *merger) first() (first *Merged) {
 	return first
 }
 
-func (m *merger) written() (n uint64) {
-	for _, r := range m.runs {
-		n += r.View.Tally().Records
+// enough reports whether as many calls and sessions were written as are wanted.
+func (m *merger) enough() bool {
+	if m.count == 0 {
+		return false
 	}
-	return n
+	var written uint64
+	for _, r := range m.runs {
+		written += r.View.Tally().Records
+	}
+	return written >= m.count
 }
 
 func (r *Merged) at() time.Time { return r.Boot.Add(time.Duration(r.time)) }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"iter"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,7 +15,9 @@ import (
 	"time"
 
 	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/event"
+	"github.com/ksnoop/ksnoop/internal/plan"
 )
 
 // sentAt yields a record of the plan of sent for each time, which is its value as well, and
@@ -90,6 +93,63 @@ func TestMerge(t *testing.T) {
 			}
 			if err := r.View.End(&out, event.Losses{}, r.Err); err != nil {
 				t.Error(err)
+			}
+		}
+	}
+}
+
+// TestMergeJoined: with a count, calls that had not returned when enough was written are not shown,
+// neither at the end of a run that is stopped nor beyond the count at the end of one that is over.
+func TestMergeJoined(t *testing.T) {
+	k := testKernel(t)
+	spec, err := expr.Parse("send(count, return)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, _, err := plan.Resolve(k, []*expr.Spec{spec}, plan.Options{Arch: runtime.GOARCH})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A run has an entry at each time and, of a negative one, the return of the last entry.
+	run := func(times ...int) *Merged {
+		return &Merged{View: &Calls{Plan: p, Printer: lines(k), Join: true}, Records: func(yield func([]byte, error) bool) {
+			for _, at := range times {
+				e := bpf.Event{Kind: bpf.KindEntry, PID: 7, TID: 7, Time: uint64(max(at, -at))}
+				if at < 0 {
+					e.Kind = bpf.KindReturn
+				}
+				if !yield(binary.LittleEndian.AppendUint64(bpf.AppendEvent(nil, &e), e.Time), nil) {
+					return
+				}
+			}
+		}}
+	}
+	for _, c := range []struct {
+		runs  []*Merged
+		count uint64
+		want  string
+	}{
+		{[]*Merged{run(1, 2, -3, -9), run(2, -8)}, 1, "2, return = 3"},
+		{[]*Merged{run(1, 2, -3, -9), run(2, -8)}, 2, "2, return = 3|2, return = 8"},
+		{[]*Merged{run(1, 2, -3, 4, 5), run(2, -8, 9)}, 2, "2, return = 3|1 /* had not returned by the end */"},
+		{[]*Merged{run(1, 2, -3, 4, 5), run(2, -8, 9)}, 0,
+			"2, return = 3|1 /* had not returned by the end */|4 /* had not returned by the end */|5 /* had not returned by the end */|2, return = 8|9 /* had not returned by the end */"},
+		{[]*Merged{{View: &Summaries{Records: run().View, Printer: nil}, Records: run(1, 2, -3).Records}, run(2, -8)}, 1, "2, return = 3"},
+	} {
+		var out strings.Builder
+		Merge(&out, c.runs, c.count)
+		var got []string
+		for line := range strings.Lines(out.String()) {
+			if _, call, ok := strings.Cut(strings.ReplaceAll(line, ")", ""), "count = "); ok {
+				got = append(got, strings.TrimSpace(call))
+			}
+		}
+		if strings.Join(got, "|") != c.want {
+			t.Errorf("of %d runs, %d: got\n%q\nwant\n%q", len(c.runs), c.count, strings.Join(got, "|"), c.want)
+		}
+		for i, r := range c.runs {
+			if r.Err != nil {
+				t.Errorf("%d: %v", i, r.Err)
 			}
 		}
 	}
