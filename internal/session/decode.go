@@ -147,16 +147,20 @@ func missing(raw []byte) (*Session, error) {
 
 // hung returns a session that is still open. The parts it sent before are kept; the
 // contents of this record will be sent again later. A second report of the same session has
-// only what is new.
+// only what is new. The thread goes on while it is reported, so a part of the log that is newer
+// than the report may come before it.
 func (d *Decoder) hung(h *bpf.SessionHeader, data []byte) (s *Session, err error) {
 	s = d.header(h)
 	s.OffCPU, _ = offCPU(h, data[h.LogSize:])
 	logged := part(h.LogBase, data[:h.LogSize])
 	o := d.open[keyOf(h)]
+	before := 0 // parts of the log
 	if d.Traced {
 		logged = &log{}
 		if o != nil {
 			logged = o.log.clone()
+			logged.until(h.LogBase)
+			before = len(logged.parts)
 		}
 		if err := logged.add(h.LogBase, data[:h.LogSize]); err != nil {
 			return nil, err
@@ -168,6 +172,7 @@ func (d *Decoder) hung(h *bpf.SessionHeader, data []byte) (s *Session, err error
 	s.Lost.Args += logged.missed
 	again := o != nil && o.hung
 	if again {
+		logged.skip(min(o.told, before))
 		logged.from(o.shown)
 	}
 	if d.Traced && !d.Live {
@@ -178,7 +183,10 @@ func (d *Decoder) hung(h *bpf.SessionHeader, data []byte) (s *Session, err error
 	}
 	if o != nil {
 		s.Interim = o.news()
-		o.hung, o.shown = true, lasting(h.LogBase, data[:h.LogSize])
+		o.hung = true
+		if before >= o.told { // else another record has told more
+			o.told, o.shown = before, lasting(h.LogBase, data[:h.LogSize])
+		}
 	}
 	return s, err
 }

@@ -121,6 +121,24 @@ func (l *log) clone() *log {
 	return &c
 }
 
+// until drops the parts that go on behind an offset.
+func (l *log) until(at uint32) {
+	n := len(l.parts)
+	for n > 0 && int32(l.parts[n-1].end()-at) > 0 {
+		n--
+	}
+	l.parts = l.parts[:n]
+}
+
+// skip drops the first n parts, which were shown.
+func (l *log) skip(n int) {
+	if n == 0 {
+		return
+	}
+	l.begin, l.cut = l.parts[n-1].end(), false
+	l.parts = l.parts[n:]
+}
+
 // from drops what is before an offset.
 func (l *log) from(at uint32) {
 	if int32(at-l.begin) <= 0 {

@@ -41,9 +41,10 @@ type openSession struct {
 	logSize, chainSize int
 	counted            int    // bytes counted in the total
 	left               uint32 // chains dropped
-	// hung says that the session was reported as hung, with its log up to shown and the
-	// first known of its chains.
+	// hung says that the session was reported as hung, with the first told parts of its log,
+	// with what follows these up to the offset shown, and with the first known of its chains.
 	hung  bool
+	told  int
 	shown uint32
 	known int
 }
@@ -79,6 +80,7 @@ func (o *openSession) drop() bool {
 	case len(o.log.parts) > 0:
 		o.logSize -= o.log.parts[0].cost()
 		o.log.drop()
+		o.told = max(o.told-1, 0)
 	default:
 		return false
 	}

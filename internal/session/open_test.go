@@ -151,6 +151,47 @@ func TestDecodeHungAgain(t *testing.T) {
 	}
 }
 
+// TestDecodeHungLate: a thread may go on, and send a part of its log, before the record is written that says that it hangs.
+// That tells what was known then, and the next one what is new. None tells again what was told, whatever it claims.
+func TestDecodeHungLate(t *testing.T) {
+	l := longSession{d: Decoder{Plan: decoderPlan(), Traced: true, Limit: 1 << 20}}
+	hung := func(base uint32, log []byte) (leaves int) {
+		t.Helper()
+		h := l.header(bpf.SessionHung)
+		h.LogBase = base
+		s, err := l.d.Decode(record(h, log, nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, st := range s.Trace {
+			if st.Kind == StepLeaf {
+				leaves++
+			}
+		}
+		return leaves
+	}
+	l.send(t, bpf.SessionChunk, 20)
+	base, begun := l.base, l.part(1)
+	l.calls--
+	l.send(t, bpf.SessionChunk, 5) // begins with what the record has
+	for i, c := range []struct {
+		base uint32
+		log  []byte
+		want int
+	}{
+		{base, begun, 21}, {l.base, nil, 4}, {l.base, nil, 0},
+		{base, nil, 0}, {l.base, nil, 0}, {0, nil, 0}, {l.base, nil, 0},
+		{l.base + 1<<31 - 1, nil, 0}, {l.base, nil, 0}, {l.base + 1<<31 + 1, nil, 0}, {l.base, nil, 0},
+	} {
+		if got := hung(c.base, c.log); got != c.want {
+			t.Errorf("record %d tells %d calls, want %d", i, got, c.want)
+		}
+	}
+	if s := l.send(t, bpf.SessionEnd, 0); len(s.Trace) != 26 {
+		t.Errorf("%d steps at the end", len(s.Trace))
+	}
+}
+
 // TestDecodeOthersGiveWay: it is the other sessions that are given up if the oldest grows.
 func TestDecodeOthersGiveWay(t *testing.T) {
 	var log logBuilder
