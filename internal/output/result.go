@@ -48,21 +48,24 @@ func appendResultText(dst []byte, f *plan.Probe, v uint64) []byte {
 			return append(append(dst, '-'), name...)
 		}
 	}
-	if name, ok := unsignedError(f.Result, v); ok {
+	if name, ok := resultError(f.Result, v); ok {
 		return append(append(dst, '-'), name...)
 	}
 	return appendNumber(dst, f.Result, v)
 }
 
-// unsignedError names the error in a result of an unsigned type. The kernel also returns
-// errors as unsigned long (IS_ERR_VALUE). If the type is unknown, the result may be an int,
-// with 0 in the upper half of its register.
-func unsignedError(t btf.Type, v uint64) (name string, ok bool) {
-	if size, signed, number := expr.Number(t); !number || signed || size != 8 {
-		return "", false
-	}
-	if layout.Unknown(t) && v>>32 == 0 {
+// resultError names the error in a result that is no pointer, given as its register. Errors are
+// negative numbers of at least the size of an int. The kernel also returns them as unsigned long
+// (IS_ERR_VALUE) and in enums, which are unsigned if no enumerator is negative. If the type is
+// unknown, the result may be an int, with 0 in the upper half of its register.
+func resultError(t btf.Type, v uint64) (name string, ok bool) {
+	size, signed, _ := expr.Number(t)
+	_, enum := btf.UnderlyingType(t).(*btf.Enum)
+	switch {
+	case size == 4 && (signed || enum), layout.Unknown(t) && v>>32 == 0:
 		v = uint64(int32(v))
+	case size != 8:
+		return "", false
 	}
 	return errorName(v)
 }

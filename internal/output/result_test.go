@@ -3,6 +3,7 @@
 package output
 
 import (
+	"encoding/binary"
 	"testing"
 
 	"github.com/cilium/ebpf/btf"
@@ -59,6 +60,51 @@ func TestResult(t *testing.T) {
 		f := &plan.Probe{Probe: layout.Probe{Result: c.result, Class: c.class}}
 		if got := string(appendResult(nil, f, c.v)); got != c.want {
 			t.Errorf("%v of %#x: %s, want %s", c.result, c.v, got, c.want)
+		}
+	}
+}
+
+// TestErrorsAlike: calls, on several lines and on one, and sessions name the same errors. A type shorter than int has none.
+func TestErrorsAlike(t *testing.T) {
+	minus := func(n uint64) uint64 { return -n }
+	enum := func(size uint32, signed bool) btf.Type {
+		return &btf.Enum{Name: "e", Size: size, Signed: signed, Values: []btf.EnumValue{{Name: "ONE", Value: 1}}}
+	}
+	integer := func(name string, size uint32, e btf.IntEncoding) btf.Type {
+		return &btf.Int{Name: name, Size: size, Encoding: e}
+	}
+	compact := lineStyle(Names{}, 160)
+	compact.named = true
+	for _, c := range []struct {
+		result          btf.Type
+		v               uint64 // the register, extended as codegen does
+		text, line, end string
+	}{
+		{enum(4, false), 0xffffffea, "(enum e)4294967274 /* -EINVAL */", "-EINVAL", "[-EINVAL]"},
+		{enum(4, false), 1, "(enum e)ONE", "ONE", "[ONE]"},
+		{enum(4, true), minus(22), "(enum e)-22 /* -EINVAL */", "-EINVAL", "[-EINVAL]"},
+		{enum(8, false), minus(22), "(enum e)18446744073709551594ULL /* -EINVAL */", "-EINVAL", "[-EINVAL]"},
+		{enum(8, true), minus(22), "(enum e)-22LL /* -EINVAL */", "-EINVAL", "[-EINVAL]"},
+		{enum(1, true), minus(22), "(enum e)-22", "-22", "[-22]"},
+		{integer("s8", 1, btf.Signed), minus(22), "(s8)-22", "-22", "[-22]"},
+		{integer("short", 2, btf.Signed), minus(22), "(short)-22", "-22", "[-22]"},
+		{typeInt, minus(22), "(int)-22 /* -EINVAL */", "-EINVAL", "[-EINVAL]"},
+		{typeUint, 0xffffffea, "(unsigned int)4294967274", "4294967274", "[0xffffffea]"},
+		{integer("long", 8, btf.Signed), minus(22), "(long)-22 /* -EINVAL */", "-EINVAL", "[-EINVAL]"},
+		{integer("unsigned long", 8, 0), minus(22), "(unsigned long)18446744073709551594 /* -EINVAL */", "-EINVAL", "[-EINVAL]"},
+	} {
+		for style, want := range map[*style]string{callStyle(Names{}): c.text, compact: c.line} {
+			v := value{result: true, style: style}
+			if err := v.setScalar(c.result); err != nil {
+				t.Fatal(err)
+			}
+			if got := string(v.appendScalar(nil, binary.LittleEndian.AppendUint64(nil, c.v))); got != want {
+				t.Errorf("%v of %#x in a call: %s, want %s", c.result, c.v, got, want)
+			}
+		}
+		f := &plan.Probe{Probe: layout.Probe{Result: c.result, Class: layout.ClassOf("f", c.result)}}
+		if got := string(appendResult(nil, f, c.v)); got != c.end {
+			t.Errorf("%v of %#x in a session: %s, want %s", c.result, c.v, got, c.end)
 		}
 	}
 }

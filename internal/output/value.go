@@ -184,18 +184,16 @@ func word(raw []byte) uint64 {
 	return binary.LittleEndian.Uint64(b[:])
 }
 
-// errorOf names the error in a function's result, given in register form.
+// errorOf names the error in a function's result, given in register form. The printer of pointers
+// names theirs.
 func (v *value) errorOf(n uint64) (name string, ok bool) {
 	if !v.result {
 		return "", false
 	}
-	if _, signed, _ := expr.Number(v.typ); signed {
-		return errorName(n)
-	}
 	if _, pointer := btf.UnderlyingType(v.typ).(*btf.Pointer); pointer {
 		return "", false
 	}
-	return unsignedError(v.typ, n)
+	return resultError(v.typ, n)
 }
 
 // appendCast appends the type in parentheses, unless values are short.
