@@ -33,8 +33,22 @@ type triggerWatch struct {
 	readers sync.WaitGroup     // goroutines that read the run's records, and call fire
 	err     error              // why no more calls came, if that is an error
 
-	mu      sync.Mutex                  // guards the rest
-	pending map[uint32]*pendingTriggers // by thread
+	mu      sync.Mutex // guards the rest
+	pending map[triggerThread]*pendingTriggers
+}
+
+// A triggerThread makes calls, and so do the interrupts that it is interrupted by. All idle
+// threads have ID 0; the CPU tells them apart.
+type triggerThread struct {
+	tid  uint32
+	idle uint16 // CPU, of an idle thread only
+}
+
+func triggerThreadOf(tid uint32, cpu uint16) triggerThread {
+	if tid == 0 {
+		return triggerThread{idle: cpu}
+	}
+	return triggerThread{tid: tid}
 }
 
 // A triggered is a call that was waited for.
@@ -98,7 +112,7 @@ func (t *tracing) attachTriggers(ctx context.Context) (*triggerWatch, error) {
 		return nil, fmt.Errorf("--trigger: %w", err)
 	}
 	sayAttached(t.log, run.Plan, run.Failed)
-	return &triggerWatch{run: run, pending: map[uint32]*pendingTriggers{}}, nil
+	return &triggerWatch{run: run, pending: map[triggerThread]*pendingTriggers{}}, nil
 }
 
 // runs are the run that calls come from, if there is one.
@@ -151,7 +165,7 @@ func (w *triggerWatch) read(calls iter.Seq2[*event.Event, error]) {
 			case <-over:
 				return
 			case now := <-tick.C:
-				w.take(false, func(_ uint32, p *pendingTriggers) bool { return now.After(p.until) })
+				w.take(false, func(_ triggerThread, p *pendingTriggers) bool { return now.After(p.until) })
 			}
 		}
 	})
@@ -161,11 +175,12 @@ func (w *triggerWatch) read(calls iter.Seq2[*event.Event, error]) {
 func (w *triggerWatch) met(e *event.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	p := w.pending[e.TID]
+	thread := triggerThreadOf(e.TID, e.CPU)
+	p := w.pending[thread]
 	if p == nil {
 		comm, _, _ := bytes.Cut(e.Comm[:], []byte{0})
 		p = &pendingTriggers{first: triggered{e.Probe.Name, string(comm), e.PID, e.Time}, until: time.Now().Add(sessionPatience)}
-		w.pending[e.TID] = p
+		w.pending[thread] = p
 	}
 	p.n++
 	p.last = e.Time
@@ -188,7 +203,9 @@ func (w *triggerWatch) passes(records iter.Seq2[[]byte, error]) iter.Seq2[[]byte
 	}
 }
 
-// ended notes the end of a session that was kept.
+// ended notes the end of a session that was kept. That of an interrupt has the thread that was
+// interrupted. It is the session of calls that were made while it was open, since the thread does
+// nothing then; for calls before it, the thread's own is waited for.
 func (w *triggerWatch) ended(raw []byte) {
 	var h bpf.SessionHeader
 	if bpf.IsLost(raw) {
@@ -199,18 +216,21 @@ func (w *triggerWatch) ended(raw []byte) {
 	}
 	switch h.Kind {
 	case bpf.SessionEnd, bpf.SessionExit, bpf.SessionExec, bpf.SessionDrop:
-		w.take(false, func(tid uint32, p *pendingTriggers) bool { return tid == h.TID && h.End >= p.last })
+		thread := triggerThreadOf(h.TID, h.CPU)
+		w.take(false, func(of triggerThread, p *pendingTriggers) bool {
+			return of == thread && h.End >= p.last && (!h.Interrupt || h.Start <= p.first.time)
+		})
 	}
 }
 
 // take fires for the pending calls that are ready.
-func (w *triggerWatch) take(over bool, ready func(tid uint32, p *pendingTriggers) bool) {
+func (w *triggerWatch) take(over bool, ready func(of triggerThread, p *pendingTriggers) bool) {
 	var all []*pendingTriggers
 	w.mu.Lock()
-	for tid, p := range w.pending {
-		if ready(tid, p) {
+	for of, p := range w.pending {
+		if ready(of, p) {
 			all = append(all, p)
-			delete(w.pending, tid)
+			delete(w.pending, of)
 		}
 	}
 	w.mu.Unlock()
@@ -250,7 +270,7 @@ func (w *triggerWatch) end() error {
 	}
 	w.readers.Wait() // no record is read any more
 	losses, err := w.run.End()
-	w.take(true, func(uint32, *pendingTriggers) bool { return true })
+	w.take(true, func(triggerThread, *pendingTriggers) bool { return true })
 	var lost []error
 	for _, cause := range bpf.Marked {
 		if n := losses.Lost[cause]; n > 0 {

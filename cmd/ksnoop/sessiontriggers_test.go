@@ -21,7 +21,7 @@ import (
 // TestTriggerWatch: a trigger waits for the end of the session of its thread, for a while.
 func TestTriggerWatch(t *testing.T) {
 	var fired []string
-	w := &triggerWatch{pending: map[uint32]*pendingTriggers{}, fire: func(n int, first triggered, over bool) {
+	w := &triggerWatch{pending: map[triggerThread]*pendingTriggers{}, fire: func(n int, first triggered, over bool) {
 		fired = append(fired, fmt.Sprintf("%d of %s %s %d at %d %t", n, first.name, first.comm, first.pid, first.time, over))
 	}}
 	probe := &plan.Probe{Probe: layout.Probe{Name: "vfs_read"}}
@@ -60,8 +60,8 @@ func TestTriggerWatch(t *testing.T) {
 	}
 	fired = nil
 	met(8, 400)
-	late := func(now time.Time) func(uint32, *pendingTriggers) bool {
-		return func(_ uint32, p *pendingTriggers) bool { return now.After(p.until) }
+	late := func(now time.Time) func(triggerThread, *pendingTriggers) bool {
+		return func(_ triggerThread, p *pendingTriggers) bool { return now.After(p.until) }
 	}
 	w.take(false, late(time.Now()))
 	w.take(false, late(time.Now().Add(2*sessionPatience)))
@@ -73,12 +73,48 @@ func TestTriggerWatch(t *testing.T) {
 	}
 }
 
+// TestTriggerWatchInterrupts: a call of a thread waits for the thread's session, one of an interrupt for that of the interrupt.
+func TestTriggerWatchInterrupts(t *testing.T) {
+	end := func(tid uint32, cpu uint16, start, end uint64, interrupt bool) *bpf.SessionHeader {
+		return &bpf.SessionHeader{Kind: bpf.SessionEnd, TID: tid, CPU: cpu, Start: start, End: end, Interrupt: interrupt}
+	}
+	type call struct {
+		tid  uint32
+		cpu  uint16
+		time uint64
+	}
+	for _, c := range []struct {
+		name  string
+		calls []call
+		ends  []*bpf.SessionHeader
+		want  []int // calls that have fired, when each has ended
+	}{
+		{"of the thread", []call{{8, 1, 100}}, []*bpf.SessionHeader{end(8, 1, 110, 120, true), end(8, 2, 90, 130, false)}, []int{0, 1}},
+		{"of the interrupt", []call{{8, 1, 115}}, []*bpf.SessionHeader{end(8, 1, 110, 120, true), end(8, 1, 90, 130, false)}, []int{1, 1}},
+		{"of both", []call{{8, 1, 100}, {8, 1, 115}}, []*bpf.SessionHeader{end(8, 1, 110, 120, true), end(8, 1, 90, 130, false)}, []int{0, 2}},
+		{"of the idle thread of a CPU", []call{{0, 1, 115}}, []*bpf.SessionHeader{end(0, 2, 110, 120, true), end(0, 1, 110, 130, true)}, []int{0, 1}},
+		{"of two idle threads", []call{{0, 1, 115}, {0, 2, 116}}, []*bpf.SessionHeader{end(0, 2, 110, 120, true), end(0, 1, 110, 130, true)}, []int{1, 2}},
+	} {
+		var fired int
+		w := &triggerWatch{pending: map[triggerThread]*pendingTriggers{}, fire: func(n int, _ triggered, _ bool) { fired += n }}
+		for _, call := range c.calls {
+			w.met(&event.Event{Event: bpf.Event{TID: call.tid, CPU: call.cpu, Time: call.time}, Probe: &plan.Probe{}})
+		}
+		for i, h := range c.ends {
+			w.ended(bpf.AppendSession(nil, h))
+			if fired != c.want[i] {
+				t.Errorf("%s: %d calls have fired when session %d has ended, want %d", c.name, fired, i, c.want[i])
+			}
+		}
+	}
+}
+
 // TestTriggerWatchStops: when the watch is stopped, as where a run ends by an error, nothing reads
 // calls or fires any more.
 func TestTriggerWatchStops(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var reading, fired atomic.Bool
-	w := &triggerWatch{pending: map[uint32]*pendingTriggers{}, cancel: cancel, fire: func(int, triggered, bool) { fired.Store(true) }}
+	w := &triggerWatch{pending: map[triggerThread]*pendingTriggers{}, cancel: cancel, fire: func(int, triggered, bool) { fired.Store(true) }}
 	begun := make(chan struct{})
 	w.read(func(yield func(*event.Event, error) bool) {
 		reading.Store(true)
