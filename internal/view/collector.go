@@ -14,6 +14,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/samples"
 	"github.com/ksnoop/ksnoop/internal/session"
 	"github.com/ksnoop/ksnoop/internal/summary"
+	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
 // Texts say how events look.
@@ -92,19 +93,35 @@ func (c *Collector) AppendEnd(dst []byte, _ *output.Totals) ([]byte, error) { re
 // appendSessionRow appends the line of a session: when it began, how long it took, how and where it ended.
 func appendSessionRow(dst []byte, s *session.Session, boot time.Time) []byte {
 	result, where := "", ""
-	if n := len(s.Chain.Frames); n > 0 && s.Failed {
-		first := &s.Chain.Frames[0]
-		result = "[-" + samples.Errno(first.Func.Class, first.Result) + "]"
-		if result == "[-NULL]" {
-			result = "[NULL]"
-		}
-		if n > 1 {
-			where = " in " + s.Chain.Frames[n-1].Func.Name
+	if s.Failed {
+		result = errorOf(&s.Chain)
+		if n := len(s.Chain.Frames); n > 1 {
+			where = " in " + terminal.Name(s.Chain.Frames[n-1].Func.Name)
 		}
 	}
 	at := boot.Add(time.Duration(s.Start)).Format("15:04:05.000000")
 	us := float64(s.End-min(s.Start, s.End)) / 1e3
-	return fmt.Appendf(dst, "%s %11.3fus %7d %-15s %-14s %s%s", at, us, s.TID, s.Comm, result, nameOf(s), where)
+	return fmt.Appendf(dst, "%s %11.3fus %7d %-15s %-14s %s%s", at, us, s.TID, terminal.Name(s.Comm), result, nameOf(s), where)
+}
+
+// errorOf returns the error of a chain as stacks have it; "" if there is none. It is that of the
+// entry function or, if the type of its result cannot show one, of the outermost call whose type
+// can.
+func errorOf(c *session.Chain) string {
+	for i := range c.Frames {
+		f := &c.Frames[i]
+		if !f.Finished {
+			continue // it has no result
+		}
+		switch name := samples.Errno(f.Func.Class, f.Result); name {
+		case "":
+		case "NULL":
+			return "[NULL]"
+		default:
+			return "[-" + name + "]"
+		}
+	}
+	return ""
 }
 
 // nameOf names the entry function of a session.
@@ -112,7 +129,7 @@ func nameOf(s *session.Session) string {
 	if s.Func == nil { // of a damaged recording
 		return "?"
 	}
-	return s.Func.Name
+	return terminal.Name(s.Func.Name)
 }
 
 // appendCall appends a call so that parseCall reads it: its end, and for each record its size and itself.

@@ -23,6 +23,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/session"
 	"github.com/ksnoop/ksnoop/internal/show"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 var (
@@ -355,6 +356,43 @@ func TestSessions(t *testing.T) {
 	printed, _ := textsOf(k).Session.AppendSession(nil, k.Failed())
 	if got := strings.Join(seen(m), "\n"); !strings.Contains(got, strings.Split(string(printed), "\n")[0]) || !strings.Contains(got, "t_alloc") {
 		t.Errorf("%s", got)
+	}
+}
+
+// TestSessionRow: the row of a session is one line, and has the error that the session has failed with.
+func TestSessionRow(t *testing.T) {
+	k := formattest.New(t, "t_")
+	k.Sessions(false, "t_open", "t_read", "t_alloc")
+	silent := *k.Probe("open") // as a function without a result
+	silent.Result, silent.Class = nil, layout.NeverFails
+	for _, c := range []struct {
+		name   string
+		change func(s *session.Session)
+		want   string
+	}{
+		{"the entry function's", func(*session.Session) {}, "cat             [-ENOMEM]      t_open in t_alloc"},
+		{"of the last call that can", func(s *session.Session) { s.Chain.Frames[0].Func = &silent }, "cat             [-ENOMEM]      t_open in t_alloc"},
+		{"NULL", func(s *session.Session) { s.Chain.Frames[0].Func, s.Chain.Frames[1].Func = &silent, &silent }, "cat             [NULL]         t_open in t_alloc"},
+		{"of one that has returned", func(s *session.Session) { s.Chain.Frames[0].Finished, s.Chain.Frames[0].Result = false, 0 }, "cat             [-ENOMEM]      t_open in t_alloc"},
+		{"of none", func(s *session.Session) { s.Chain.Frames = nil }, "cat                            t_open"},
+		{"two lines", func(s *session.Session) { s.Comm = "a\nb" }, `a\nb            [-ENOMEM]      t_open in t_alloc`},
+		{"names", func(s *session.Session) {
+			evil := *s.Func
+			evil.Name = formattest.Evil
+			s.Func, s.Comm = &evil, formattest.Evil
+			s.Chain.Frames[2].Func = &evil
+		}, ""},
+	} {
+		s := k.Failed()
+		c.change(s)
+		row := string(appendSessionRow(nil, s, formattest.Boot))
+		_, got, _ := strings.Cut(row, "us       8 ")
+		if c.want != "" && got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+		if bad := formattest.Unsafe(row); bad != "" || strings.Contains(row, "\n") {
+			t.Errorf("%s: %q in %q", c.name, bad, row)
+		}
 	}
 }
 
