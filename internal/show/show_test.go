@@ -267,8 +267,25 @@ func TestOrphans(t *testing.T) {
 	}
 }
 
-// TestUnseen: numbers that only a damaged recording has do not add up to few.
+// TestUnseen: calls and sessions that were lost may be more than were written. What was left out as the user asked, or is shown
+// without something of it, may not.
 func TestUnseen(t *testing.T) {
+	for _, cause := range []bpf.Counter{bpf.LostRingbuf, bpf.LostReturn, bpf.LostSession, bpf.LostNMI, bpf.LostInner, bpf.Missed, bpf.MissedReturn, bpf.RateLimited} {
+		var tally Tally
+		if tally.Lost[cause] = 9; tally.Unseen() != 9 {
+			t.Errorf("9 %s: %d unseen", output.LossText(cause), tally.Unseen())
+		}
+	}
+	for _, cause := range []bpf.Counter{bpf.LeftFine, bpf.LeftError, bpf.LeftShort, bpf.LeftUnmet, bpf.LostValues, bpf.LostBranches, bpf.Unreadable, bpf.Truncated} {
+		var tally Tally
+		if tally.Lost[cause] = 9; tally.Unseen() != 0 {
+			t.Errorf("9 %s: %d unseen", output.LossText(cause), tally.Unseen())
+		}
+	}
+}
+
+// TestUnseenWraps: numbers that only a damaged recording has do not add up to few.
+func TestUnseenWraps(t *testing.T) {
 	var tally Tally
 	tally.Lost[bpf.LostRingbuf], tally.Lost[bpf.LeftError], tally.Orphans = 3, 100, 2
 	if n := tally.Unseen(); n != 5 {

@@ -55,7 +55,7 @@ const Unknown = 1 << 62
 
 // unseen are the causes for which there may be more calls, or sessions, than were written.
 var unseen = [...]bpf.Counter{bpf.LostRingbuf, bpf.LostDepth, bpf.LostStash, bpf.LostScratch, bpf.LostReturn, bpf.RateLimited, bpf.LostSession,
-	bpf.LostNMI, bpf.Missed, bpf.MissedReturn, bpf.UnseenReturn, bpf.Overwritten, bpf.LostKey, bpf.LostRow}
+	bpf.LostNMI, bpf.LostInner, bpf.Missed, bpf.MissedReturn, bpf.UnseenReturn, bpf.Overwritten, bpf.LostKey, bpf.LostRow}
 
 // Unseen returns how many calls, or sessions, there were at most besides those that were
 // written. It is Unknown if a time was not looked at, or a process not followed.
