@@ -36,11 +36,11 @@ func (f *sessionFlags) errorOptions() (options []string) {
 }
 
 // nothingShown says why no session was shown, "" if nobody has asked for less than all that
-// there are. open is how many have not ended.
-func (f *traceFlags) nothingShown(counts *[bpf.Counters]uint64, open uint32) string {
+// there are, or if it may be that sessions were lost. open is how many have not ended.
+func (f *traceFlags) nothingShown(tally *show.Tally, open uint32) string {
 	var why []string
 	for _, c := range leftOut {
-		n := counts[c.counter]
+		n := tally.Lost[c.counter]
 		if n == 0 {
 			continue
 		}
@@ -57,7 +57,7 @@ func (f *traceFlags) nothingShown(counts *[bpf.Counters]uint64, open uint32) str
 	switch {
 	case len(why) > 0:
 		return "no session is shown: " + strings.Join(why, "; ")
-	case len(filters) > 0:
+	case len(filters) > 0 && tally.Unseen() == 0:
 		return fmt.Sprintf("no session was opened: of the functions of -e there was no call that %s let through", strings.Join(filters, ", "))
 	}
 	return ""
@@ -91,7 +91,7 @@ func (t *tracing) sayNothingShown(run *trace.Run, tally *show.Tally) {
 		return
 	}
 	open, _ := run.OpenSessions()
-	if text := t.flags.nothingShown(&tally.Lost, open); text != "" {
+	if text := t.flags.nothingShown(tally, open); text != "" {
 		fmt.Fprintln(t.stderr, "ksnoop: "+text)
 	}
 }

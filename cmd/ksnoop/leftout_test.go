@@ -33,6 +33,11 @@ func TestNothingShown(t *testing.T) {
 			"no session is shown: 1 did not fail (-S shows those, too); 2 had not ended (--hung shows those)"},
 		{"-n nobody -n no* -N x -p 7 -P 8 -t 9 --uid 3 --cgroup g --no-irq", nil, 0, "no session was opened: of the functions of -e there was no call that " +
 			"-p 7, -P 8, -t 9, -n nobody, -n no*, -N x, --uid 3, --cgroup g, --no-irq let through"},
+		{"-p 7", map[bpf.Counter]uint64{bpf.LostValues: 3}, 0, "no session was opened: of the functions of -e there was no call that -p 7 let through"},
+		{"-p 7", map[bpf.Counter]uint64{bpf.LostRingbuf: 3}, 0, ""}, // they may have had the ends of sessions
+		{"-p 7", map[bpf.Counter]uint64{bpf.LostReturn: 1}, 0, ""},
+		{"-p 7", map[bpf.Counter]uint64{bpf.PausedTime: 20}, 0, ""},
+		{"-p 7", map[bpf.Counter]uint64{bpf.LostRingbuf: 3, bpf.LeftFine: 1}, 0, "no session is shown: 1 did not fail (-S shows those, too)"},
 	} {
 		var f traceFlags
 		flags := pflag.NewFlagSet("", pflag.ContinueOnError)
@@ -41,11 +46,11 @@ func TestNothingShown(t *testing.T) {
 		if err := flags.Parse(strings.Fields(c.options)); err != nil {
 			t.Fatal(err)
 		}
-		var counts [bpf.Counters]uint64
+		var tally show.Tally
 		for i, n := range c.counts {
-			counts[i] = n
+			tally.Lost[i] = n
 		}
-		if got := f.nothingShown(&counts, c.open); got != c.want {
+		if got := f.nothingShown(&tally, c.open); got != c.want {
 			t.Errorf("%q: %q, want %q", c.options, got, c.want)
 		}
 	}
