@@ -102,6 +102,14 @@ func (f *askFlags) understand(specs []string) (a *asking, err error) {
 	return a, nil
 }
 
+// narrows reports whether the question may leave something of a recording out.
+func (a *asking) narrows() bool { return len(a.Specs) > 0 || a.filters || a.wants() || a.grep != nil }
+
+// wants reports whether sessions are asked for by their errors or durations.
+func (a *asking) wants() bool {
+	return a.sessions.Failed || len(a.sessions.Except) > 0 || a.sessions.Longer > 0
+}
+
 // cgroupPath returns the path of a cgroup as recordings have it: below the mount.
 func cgroupPath(name string) string {
 	if name == "" {
@@ -162,7 +170,6 @@ func (a *asking) of(r *record.Reader) (answer *requery.Answer, err error) {
 	if err := a.Filter.Range.Check(); err != nil {
 		return nil, usageError{err}
 	}
-	wants := a.sessions.Failed || len(a.sessions.Except) > 0 || a.sessions.Longer > 0
 	switch how := info.Sessions; {
 	case how != nil:
 		a.sessions.Filter = a.Filter
@@ -173,7 +180,7 @@ func (a *asking) of(r *record.Reader) (answer *requery.Answer, err error) {
 			a.inside, err = requery.NewInside(r.Plan(), r.Kernel(), a.Question, how.Live)
 		}
 		return nil, err
-	case wants:
+	case a.wants():
 		return nil, usagef("-x, -X and -L are about sessions, and calls were recorded; write a SPEC, such as f(return == -ENOENT) or f($duration > 10ms)")
 	case len(a.Specs) == 0 && !a.filters:
 		return nil, nil

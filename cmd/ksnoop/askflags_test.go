@@ -10,6 +10,8 @@ import (
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/event"
+	"github.com/ksnoop/ksnoop/internal/formattest"
+	"github.com/ksnoop/ksnoop/internal/record"
 )
 
 // recordedCalls is a recording of vfs_read(count == 33, file, return == 33), three calls.
@@ -57,6 +59,35 @@ func TestReplayAsks(t *testing.T) {
 		}
 		if status != 0 || stderr != said || n != test.n || strings.Count(stdout, test.want) < test.n {
 			t.Errorf("%q: status %d, %d shown, want %d with %q\n%s%s", test.args, status, n, test.n, test.want, stdout, stderr)
+		}
+	}
+}
+
+// TestReplayNoneWhole: what is said of a recording without a whole session does not speak of filters that nobody has given.
+func TestReplayNoneWhole(t *testing.T) {
+	k := formattest.New(t, "t_")
+	k.Sessions(false, "t_open")
+	part := func(kind bpf.SessionRecordKind) []byte {
+		return bpf.AppendSession(nil, &bpf.SessionHeader{Kind: kind, PID: 7, TID: 8, Start: 1000, End: 2000})
+	}
+	for _, c := range []struct {
+		raw  [][]byte
+		args []string
+		want string
+	}{
+		{nil, nil, ""},
+		{[][]byte{part(bpf.SessionChunk), part(bpf.SessionDrop)}, nil, "ksnoop: no whole call or session was recorded: ksnoop replay --info says what there is\n"},
+		{[][]byte{part(bpf.SessionChunk)}, nil, "ksnoop: no whole call or session was recorded: ksnoop replay --info says what there is\n"},
+		{[][]byte{part(bpf.SessionEnd)}, nil, ""},
+		{[][]byte{part(bpf.SessionEnd)}, []string{"-p", "9"}, "ksnoop: no recorded call or session matches: ksnoop replay --info says what there is\n"},
+		{[][]byte{part(bpf.SessionEnd)}, []string{"-L", "1s"}, "ksnoop: no recorded call or session matches: ksnoop replay --info says what there is\n"},
+	} {
+		name := filepath.Join(t.TempDir(), "recording")
+		if err := os.WriteFile(name, k.Recording(&record.Sessions{Traced: true}, c.raw...), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, stderr, status := ran(append([]string{"replay", name}, c.args...)...); stderr != c.want || status != 0 {
+			t.Errorf("%d records, %q: status %d, %q, want %q", len(c.raw), c.args, status, stderr, c.want)
 		}
 	}
 }

@@ -365,11 +365,18 @@ func (s *shown) counted() iter.Seq2[[]byte, error] {
 	}
 }
 
-// sayNone says that filters have left out all that was recorded.
+// sayNone says why nothing of what was recorded is shown: filters have left it out or, without
+// any, all that was read are marks of losses and parts of sessions that were not wanted at their
+// end, or had not come to it.
 func (s *shown) sayNone(w io.Writer, t *show.Tally) {
-	if a := s.answered(); t.Records == 0 && s.read > 0 && !s.summed && (a == nil || a.Counts().Faults == 0) {
-		fmt.Fprintln(w, "ksnoop: no recorded call or session matches: ksnoop replay --info says what there is")
+	if a := s.answered(); t.Records > 0 || s.read == 0 || s.summed || a != nil && a.Counts().Faults > 0 {
+		return
 	}
+	why := "no whole call or session was recorded"
+	if s.ask.narrows() {
+		why = "no recorded call or session matches"
+	}
+	fmt.Fprintf(w, "ksnoop: %s: ksnoop replay --info says what there is\n", why)
 }
 
 // sayMore says that the end of a run is missing.
