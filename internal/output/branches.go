@@ -11,9 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/errno"
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/symbols"
 )
 
@@ -26,7 +28,7 @@ func (t *Tails) appendBranches(dst []byte, e *event.Event, s bpf.Section) []byte
 		return appendNoBranches(dst, s)
 	}
 	t.branches.all = s.All
-	rows, own := t.branches.appendChosen(t.rows[:0], t.list, e.Probe.Func, e.Kind != bpf.KindEntry, t.Branches, rowIndent)
+	rows, own := t.branches.appendChosen(t.rows[:0], t.list, e.Probe, e.Kind != bpf.KindEntry, t.Branches, rowIndent)
 	t.rows = rows
 	dst = append(dst, sectionIndent+"branches:"...)
 	switch {
@@ -46,12 +48,12 @@ type BranchOptions struct {
 }
 
 // appendChosen appends the branches to show. Branches come newest first; it returns how
-// many of the newest it left out. f is the function that returned or, if returned is false,
+// many of the newest it left out. p is on the function that returned or, if returned is false,
 // was called.
-func (v *branchView) appendChosen(dst []byte, branches []event.Branch, f kernel.Function, returned bool, o BranchOptions, indent string) ([]byte, int) {
+func (v *branchView) appendChosen(dst []byte, branches []event.Branch, p *plan.Probe, returned bool, o BranchOptions, indent string) ([]byte, int) {
 	first, end := 0, len(branches)
 	if !o.Unfiltered {
-		first = v.ownTail(branches, f, returned)
+		first = v.ownTail(branches, p, returned)
 	}
 	if o.Max > 0 {
 		end = min(end, first+o.Max)
@@ -235,10 +237,10 @@ func (v *branchView) addFlags(b event.Branch) {
 // ownTail returns how many of the newest branches belong to the tracing: they come after
 // the traced function returned or, if atReturn is false, after it began. If the function
 // does not occur among the branches, this is unknown, and the result is 0.
-func (v *branchView) ownTail(branches []event.Branch, f kernel.Function, atReturn bool) int {
+func (v *branchView) ownTail(branches []event.Branch, p *plan.Probe, atReturn bool) int {
 	newest := -1
 	for i, b := range branches {
-		if within(v.symbol(b.From), f) || within(v.symbol(b.To), f) {
+		if inProbe(v.symbol(b.From), p) || inProbe(v.symbol(b.To), p) {
 			newest = i
 			break
 		}
@@ -265,6 +267,16 @@ func (v *branchView) ownTail(branches []event.Branch, f kernel.Function, atRetur
 func (v *branchView) symbol(addr uint64) symbols.Frame {
 	v.from = v.resolver.Frames(v.from[:0], addr, false)
 	return v.from[len(v.from)-1]
+}
+
+// inProbe reports whether a symbol is of the function that a probe is on. A tracepoint is on none: its name may be
+// that of a function that has called it, as tcp_retransmit_skb is.
+func inProbe(s symbols.Frame, p *plan.Probe) bool {
+	switch p.Hook.Kind {
+	case expr.Tracepoint, expr.RawTracepoint, expr.UserFunction, expr.StaticProbe:
+		return false
+	}
+	return p.Func.Name != "" && within(s, p.Func)
 }
 
 // within reports whether a symbol is of a function, or of the part of it that the compiler

@@ -11,9 +11,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/debuginfo"
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/plan"
 )
 
 func branchSection(branches ...event.Branch) bpf.Section {
@@ -90,9 +92,14 @@ func TestOwnTail(t *testing.T) {
 		{"none", nil, false, 0},
 	} {
 		v := branchView{resolver: testFunctions}
-		if got := v.ownTail(c.branches, kernel.Function{Name: "send"}, !c.atEntry); got != c.want {
+		if got := v.ownTail(c.branches, &plan.Probe{Func: kernel.Function{Name: "send"}}, !c.atEntry); got != c.want {
 			t.Errorf("%s: %d, want %d", c.name, got, c.want)
 		}
+	}
+	point := &plan.Probe{Func: kernel.Function{Name: "send"}, Hook: plan.Hook{Kind: expr.Tracepoint, Name: "send"}}
+	v := branchView{resolver: testFunctions}
+	if got := v.ownTail([]event.Branch{enter, b("nf", "caller"), b("send", "nf")}, point, false); got != 0 {
+		t.Errorf("of a tracepoint with the name of its caller %d branches are left out", got)
 	}
 }
 

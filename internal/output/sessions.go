@@ -143,7 +143,7 @@ func (p *Sessions) appendBranches(dst []byte, c *session.Chain) []byte {
 		return dst
 	}
 	p.branch.all = c.AllBranches
-	dst, _ = p.branch.appendChosen(dst, c.Branches, c.Frames[last].Func.Func, true, p.options.Branches, "")
+	dst, _ = p.branch.appendChosen(dst, c.Branches, c.Frames[last].Func, true, p.options.Branches, "")
 	return append(dst, '\n')
 }
 

@@ -17,7 +17,7 @@ func (t *Tails) AppendSummed(dst []symbols.Frame, table *summary.Table, s *summa
 	t.addrs = append(t.addrs[:0], s.Addresses...)
 	addrs := t.callers(t.addrs, func(f symbols.Frame) bool {
 		for _, p := range table.Probes {
-			if p.Func.Name != "" && within(f, p.Func) {
+			if inProbe(f, p) {
 				found = p
 				return true
 			}

@@ -144,7 +144,7 @@ func appendCut(dst []byte, cut bool) []byte {
 // function on, innermost first. They are valid until the next call.
 func (t *Tails) Callers(e *event.Event, s bpf.Section) []uint64 {
 	t.addrs = event.AppendAddresses(t.addrs[:0], s)
-	return t.callers(t.addrs, func(s symbols.Frame) bool { return within(s, e.Probe.Func) })
+	return t.callers(t.addrs, func(s symbols.Frame) bool { return inProbe(s, e.Probe) })
 }
 
 // callers returns the part of a stack below the traced function, in place. What is above

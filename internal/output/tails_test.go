@@ -3,6 +3,7 @@
 package output
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,8 +16,10 @@ import (
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/summary"
 	"github.com/ksnoop/ksnoop/internal/symbols"
 	"github.com/ksnoop/ksnoop/internal/unwind"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // kernelBase is where the test kernel's functions begin, 0x1000 apart.
@@ -131,6 +134,37 @@ func TestStackOfInlined(t *testing.T) {
 		p.Hook = plan.Hook{Kind: expr.Instruction, Name: c.name, Offset: 0x20, Inlined: true}
 		if d := cmp.Diff(c.want, string(testTails().appendStack(nil, &e, c.section))); d != "" {
 			t.Errorf("%s: %s", c.name, d)
+		}
+	}
+}
+
+// names returns the functions of frames, and their offsets.
+func names(frames []symbols.Frame) string {
+	var all []string
+	for _, f := range frames {
+		if !f.Inlined {
+			all = append(all, fmt.Sprintf("%s+%#x", f.Name, f.Offset))
+		}
+	}
+	return strings.Join(all, " ")
+}
+
+// stackOf returns what is shown of a call's stack, and of the same one as a key of a table.
+func stackOf(p *plan.Probe, addrs ...uint64) (call, summed string) {
+	s := stackSection(bpf.SectionStack, addrs...)
+	call = names(testTails().AppendStack(nil, &event.Event{Probe: p}, s))
+	return call, names(testTails().AppendSummed(nil, &summary.Table{Probes: []*plan.Probe{p}}, &summary.Stack{Addresses: addrs}))
+}
+
+// TestStackOfPoint: a function that has the name of a tracepoint may be what has called the one with the tracepoint, and
+// stays.
+func TestStackOfPoint(t *testing.T) {
+	const want = "nf+0x40 send+0x30 caller+0x20"
+	for _, kind := range []expr.Kind{expr.Tracepoint, expr.RawTracepoint} {
+		p := &plan.Probe{Func: kernel.Function{Name: "send"}, Hook: plan.Hook{Kind: kind, Name: "send"}, Probe: layout.Probe{Kind: kind}}
+		call, summed := stackOf(p, place("nf", 0x40), place("send", 0x30), place("caller", 0x20))
+		if call != want || summed != want {
+			t.Errorf("%s: %q, and in a table %q, want %q", kind, call, summed, want)
 		}
 	}
 }
