@@ -15,6 +15,9 @@ import (
 func (t *Tails) AppendSummed(dst []symbols.Frame, table *summary.Table, s *summary.Stack) []symbols.Frame {
 	var found *plan.Probe
 	t.addrs = append(t.addrs[:0], s.Addresses...)
+	if len(table.Probes) > 0 && isPoint(table.Probes[0]) {
+		return t.appendAddresses(dst, t.pointCallers(t.addrs))
+	}
 	addrs := t.callers(t.addrs, func(f symbols.Frame) bool {
 		for _, p := range table.Probes {
 			if inProbe(f, p) {
@@ -30,10 +33,7 @@ func (t *Tails) AppendSummed(dst []symbols.Frame, table *summary.Table, s *summa
 	if found != nil {
 		dst = append(dst, symbols.Frame{Addr: found.Func.Addr, Name: found.Func.Name, Module: found.Func.Module})
 	}
-	for _, addr := range addrs {
-		dst = t.Kernel.Frames(dst, addr, true)
-	}
-	return dst
+	return t.appendAddresses(dst, addrs)
 }
 
 // SummedUser returns the addresses of a stack in user space that is a key of a table, innermost

@@ -6,8 +6,10 @@ import (
 	"bytes"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/debuginfo"
 	"github.com/ksnoop/ksnoop/internal/errno"
 	"github.com/ksnoop/ksnoop/internal/event"
@@ -117,6 +119,11 @@ func (t *Tails) appendCallers(dst []symbols.Frame, e *event.Event, s bpf.Section
 			return dst
 		}
 	}
+	return t.appendAddresses(dst, addrs)
+}
+
+// appendAddresses appends the frames of return addresses.
+func (t *Tails) appendAddresses(dst []symbols.Frame, addrs []uint64) []symbols.Frame {
 	for _, addr := range addrs {
 		dst = t.Kernel.Frames(dst, addr, true)
 	}
@@ -144,6 +151,9 @@ func appendCut(dst []byte, cut bool) []byte {
 // function on, innermost first. They are valid until the next call.
 func (t *Tails) Callers(e *event.Event, s bpf.Section) []uint64 {
 	t.addrs = event.AppendAddresses(t.addrs[:0], s)
+	if isPoint(e.Probe) {
+		return t.pointCallers(t.addrs)
+	}
 	return t.callers(t.addrs, func(s symbols.Frame) bool { return inProbe(s, e.Probe) })
 }
 
@@ -164,6 +174,33 @@ func (t *Tails) callers(addrs []uint64, traced func(symbols.Frame) bool) []uint6
 		addrs = addrs[1:]
 	}
 	return t.withoutTrampolines(addrs)
+}
+
+// pointCallers is callers for the stack of a tracepoint: it begins with the function that the tracepoint is in.
+func (t *Tails) pointCallers(addrs []uint64) []uint64 {
+	for len(addrs) > 0 {
+		if s := t.symbol(addrs[0]); !isTracing(&s) && !callsPrograms(&s) {
+			break
+		}
+		addrs = addrs[1:]
+	}
+	return t.withoutTrampolines(addrs)
+}
+
+// isPoint reports whether a probe is on a tracepoint.
+func isPoint(p *plan.Probe) bool {
+	return p.Hook.Kind == expr.Tracepoint || p.Hook.Kind == expr.RawTracepoint
+}
+
+// callsPrograms reports whether a function runs between a tracepoint and its programs: bpf_trace_run2, for several
+// programs below __traceiter_sys_enter, or for a system call's own tracepoint below perf_syscall_enter.
+func callsPrograms(f *symbols.Frame) bool {
+	for _, prefix := range [...]string{"bpf_trace_run", "__bpf_trace_", "__traceiter_", "perf_syscall_enter", "perf_syscall_exit"} {
+		if strings.HasPrefix(f.Name, prefix) {
+			return true
+		}
+	}
+	return false
 }
 
 // withoutTrampolines removes what tracing of outer functions adds to a stack: a trampoline,

@@ -29,7 +29,8 @@ const kernelBase = 0xffffffff81000000
 type testKernel []symbols.Frame
 
 var testFunctions = testKernel{{Name: "_text"}, {Name: "send"}, {Name: "caller", File: "net/a.c", Line: 10}, {Name: "inliner", File: "net/b.c", Line: 20, Column: 5},
-	{Name: "bpf_prog_1", Module: "bpf"}, {Name: "bpf_trampoline_2", Module: "bpf"}, {Name: "__kretprobe_trampoline"}, {Name: "nf", Module: "nf_tables"}, {Name: "__bpf_prog_enter"}}
+	{Name: "bpf_prog_1", Module: "bpf"}, {Name: "bpf_trampoline_2", Module: "bpf"}, {Name: "__kretprobe_trampoline"}, {Name: "nf", Module: "nf_tables"}, {Name: "__bpf_prog_enter"},
+	{Name: "bpf_trace_run2"}, {Name: "__traceiter_send"}, {Name: "perf_syscall_enter"}}
 
 // place returns the address at an offset of a function.
 func place(name string, offset uint64) uint64 {
@@ -156,15 +157,24 @@ func stackOf(p *plan.Probe, addrs ...uint64) (call, summed string) {
 	return call, names(testTails().AppendSummed(nil, &summary.Table{Probes: []*plan.Probe{p}}, &summary.Stack{Addresses: addrs}))
 }
 
-// TestStackOfPoint: a function that has the name of a tracepoint may be what has called the one with the tracepoint, and
-// stays.
+// TestStackOfPoint: the stack of a tracepoint begins with the function that it is in. That has another name than the
+// tracepoint, and a function that has the tracepoint's name may be what has called it.
 func TestStackOfPoint(t *testing.T) {
 	const want = "nf+0x40 send+0x30 caller+0x20"
-	for _, kind := range []expr.Kind{expr.Tracepoint, expr.RawTracepoint} {
-		p := &plan.Probe{Func: kernel.Function{Name: "send"}, Hook: plan.Hook{Kind: kind, Name: "send"}, Probe: layout.Probe{Kind: kind}}
-		call, summed := stackOf(p, place("nf", 0x40), place("send", 0x30), place("caller", 0x20))
+	for _, c := range []struct {
+		kind  expr.Kind
+		above []uint64 // of tracing, as Linux 6.1, 6.12 and 7.3 have it
+	}{
+		{expr.Tracepoint, nil},
+		{expr.Tracepoint, []uint64{place("__traceiter_send", 0x31)}},
+		{expr.Tracepoint, []uint64{place("perf_syscall_enter", 0xfd)}},
+		{expr.RawTracepoint, []uint64{place("bpf_prog_1", 0x5b), place("bpf_prog_1", 0x97), place("bpf_trace_run2", 0x4a)}},
+		{expr.RawTracepoint, []uint64{place("bpf_prog_1", 0x97), place("bpf_trace_run2", 0x4a), place("__traceiter_send", 0x31)}},
+	} {
+		p := &plan.Probe{Func: kernel.Function{Name: "send"}, Hook: plan.Hook{Kind: c.kind, Name: "send"}, Probe: layout.Probe{Kind: c.kind}}
+		call, summed := stackOf(p, append(c.above, place("nf", 0x40), place("send", 0x30), place("caller", 0x20))...)
 		if call != want || summed != want {
-			t.Errorf("%s: %q, and in a table %q, want %q", kind, call, summed, want)
+			t.Errorf("%s below %x: %q, and in a table %q, want %q", c.kind, c.above, call, summed, want)
 		}
 	}
 }
