@@ -54,13 +54,14 @@ func (o *Options) untyped() bool { return o.Kernel != nil && o.Kernel.GivenTypes
 
 // A Tracer is a plan at work. Close detaches everything.
 type Tracer struct {
-	plan    *plan.Plan // as it is attached; a copy of what Attach was given
-	options Options
-	host    host
-	engine  engine
-	probes  []closer
-	reader  recordReader
-	failed  []Failure
+	plan      *plan.Plan // as it is attached; a copy of what Attach was given
+	options   Options
+	host      host
+	engine    engine
+	constants bpf.Constants
+	probes    []closer
+	reader    recordReader
+	failed    []Failure
 	// uncounted says that the kernel does not tell all that it has skipped.
 	uncounted bool
 	types     *btf.Cache // of the kernel, for all programs
@@ -207,6 +208,10 @@ func (t *Tracer) open() error {
 	spec, err := bpf.Engine(s)
 	if err != nil {
 		return err
+	}
+	t.constants = bpf.ConstantsOf(spec)
+	for _, p := range spec.Programs {
+		p.Instructions = t.constants.Prune(p.Instructions)
 	}
 	loading, err := t.loading()
 	if err != nil {
@@ -388,6 +393,7 @@ func (t *Tracer) loadProgram(p *plan.Probe, h half) (program, error) {
 	if err != nil {
 		return nil, err
 	}
+	insns = t.constants.Prune(insns)
 	if err := t.engine.associate(insns); err != nil {
 		return nil, err
 	}
