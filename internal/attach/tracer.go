@@ -58,7 +58,7 @@ type Tracer struct {
 	options   Options
 	host      host
 	engine    engine
-	constants bpf.Constants
+	constants bpf.Constants // of the engine
 	probes    []closer
 	reader    recordReader
 	failed    []Failure
