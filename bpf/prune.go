@@ -66,8 +66,14 @@ func (c Constants) Prune(insns asm.Instructions) asm.Instructions {
 	return out
 }
 
-// pruneFunction drops what cannot be reached in a function.
+// pruneFunction drops what cannot be reached in a function. One with a tail call stays as it is: a tail call that is
+// never made keeps the kernel from giving the program a stack of its own.
 func (c Constants) pruneFunction(insns asm.Instructions) asm.Instructions {
+	if slices.ContainsFunc(insns, func(ins asm.Instruction) bool {
+		return ins.IsBuiltinCall() && asm.BuiltinFunc(ins.Constant) == asm.FnTailCall
+	}) {
+		return insns
+	}
 	f := flow{constants: c, insns: insns}
 	if !f.findTargets() {
 		return insns

@@ -271,3 +271,17 @@ func execute(insns asm.Instructions, constants Constants, a, b uint64) (result u
 	}
 	panic("it does not end")
 }
+
+// TestPruneTailCall: a tail call stays, though it is never made.
+func TestPruneTailCall(t *testing.T) {
+	program := asm.Instructions{
+		btf.WithFuncMetadata(asm.Mov.Imm(asm.R0, 0).WithSymbol("main"), &btf.Func{Name: "main", Type: &btf.FuncProto{Return: &btf.Int{Size: 4}}, Linkage: btf.GlobalFunc}),
+		asm.JEq.Imm(asm.R0, 0, "on"),
+		asm.FnTailCall.Call(),
+		asm.Mov.Imm(asm.R0, 0).WithSymbol("on"),
+		asm.Return(),
+	}
+	if got := (Constants{}).Prune(program); len(got) != len(program) {
+		t.Errorf("%v", got)
+	}
+}
