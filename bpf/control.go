@@ -58,8 +58,8 @@ const (
 
 // AppendHold appends the code that holds the stack that on points into, if its home in the table is
 // free. place is the address of the home then. If the home is not free, the code jumps to slow, where
-// stack is the argument of FuncHold. R0 changes. on must not be the frame pointer: since Linux 6.13
-// programs can have a stack of their own.
+// stack is the argument of FuncHold. R0 changes. on may be the frame pointer only of a program that has
+// no stack of its own, as it can have since Linux 6.13.
 func (g Guard) AppendHold(dst asm.Instructions, on, place, stack asm.Register, slow string) asm.Instructions {
 	size := int32(unsafe.Sizeof(engineGuard{}))
 	return append(dst,

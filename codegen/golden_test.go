@@ -105,6 +105,7 @@ var (
 	filtered    = codegen.Options{Arch: "amd64", Filtered: true, Limited: true, Stacks: true}
 	inNamespace = codegen.Options{Arch: "amd64", Namespace: true}
 	arm64       = codegen.Options{Arch: "arm64"}
+	guarded     = codegen.Options{Arch: "amd64", Guard: bpf.NewGuard(0)}
 	adding      = codegen.Options{Arch: "amd64", Session: kfuncs, Tables: someTables, Self: 1234, SelfOffset: 1304}
 	addingSome  = codegen.Options{Arch: "amd64", Session: kfuncs, Tables: someTables, Filtered: true}
 	addingOnce  = codegen.Options{Arch: "amd64", Session: kfuncs, Tables: oneTable, Self: 1234, SelfOffset: 1304, Subprograms: []bpf.Subprogram{preemptCount}}
@@ -163,6 +164,7 @@ var listings = []struct {
 	{"session-shared", "send(return < 0, count)", layout.MethodKprobeSession, shared},
 	{"tracing_multi-shared", "send(it->pos == 1, return)", layout.MethodTracingMulti, shared},
 	{"tracepoint", `tp:sched:sched_switch(prev_comm == "sh", next_pid, name)`, layout.MethodAuto, plain},
+	{"tracepoint-guarded", "tp:sched:sched_switch(next_pid)", layout.MethodAuto, guarded},
 	{"tp_btf", "rawtp:task_newtask(it->flags == 3, name)", layout.MethodAuto, plain},
 	{"syscall", "syscall:openat(dfd < 0, ustr(filename))", layout.MethodAuto, plain},
 	{"fentry-count", "send(count == 1, count())", layout.MethodFentry, adding},

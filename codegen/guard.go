@@ -27,9 +27,10 @@ func (a *assembler) unlessRunning() {
 }
 
 // GuardFor returns the guard that the programs of all probes need. types is the BTF of the
-// kernel, or nil. Programs of kprobes and of classic tracepoints need no guard: the kernel
-// runs no two of them inside each other. Neither do programs of uprobes, which user code runs
-// into; but those of other probes may run inside them.
+// kernel, or nil. Programs of kprobes and of classic tracepoints need no guard among themselves: the
+// kernel runs no two of them inside each other. Neither do programs of uprobes, which user code runs
+// into. But it runs them inside those of trampolines, raw tracepoints and uprobes, and those of the
+// first two inside them: in a mix, all programs take the guard.
 func GuardFor(probes []*layout.Probe, types *btf.Spec) bpf.Guard {
 	user, others, inside := false, false, false
 	for _, p := range probes {
@@ -63,12 +64,13 @@ func stackSize(types *btf.Spec) uint32 {
 	return u.Size
 }
 
-// guarded reports whether the program must still take the guard of its stack. A
-// tracepoint's context is not on the stack, so its programs cannot know which stack that
-// is.
-func (a *assembler) guarded() bool {
-	return a.target.Guard != (bpf.Guard{}) && a.held == nil && a.probe.Method != layout.MethodTracepoint
-}
+// guarded reports whether the program must still take the guard of its stack.
+func (a *assembler) guarded() bool { return a.target.Guard != (bpf.Guard{}) && a.held == nil }
+
+// contextElsewhere reports whether the context is not on the stack that the program runs on, but
+// in memory of the CPU: the record of a tracepoint (perf_trace_buf_alloc). Programs that take the
+// guard know their stack by the frame pointer then; see onTaskStack.
+func contextElsewhere(p *layout.Probe) bool { return p.Method == layout.MethodTracepoint }
 
 // hold takes the guard of the stack that the program runs on. If another program holds it,
 // the call is dropped. From here on, the exits release the guard.
@@ -86,7 +88,11 @@ func (a *assembler) takeHold() {
 	a.say("does no other program run on this stack?")
 	const place, stack = asm.R2, asm.R3
 	taken, held, drop, ctx := a.label("taken"), a.label("held"), a.drop, a.ctx
-	a.emit(a.target.Guard.AppendHold(nil, a.ctx, place, stack, taken)...)
+	on := a.ctx
+	if contextElsewhere(a.probe) {
+		on = asm.RFP
+	}
+	a.emit(a.target.Guard.AppendHold(nil, on, place, stack, taken)...)
 	a.place(held)
 	a.emit(asm.StoreMem(asm.RFP, stackGuard, place, asm.DWord))
 	a.later = append(a.later, func() { // behind the program: a jump taken here would be among the newest branches

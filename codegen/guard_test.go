@@ -20,7 +20,8 @@ import (
 func TestGuard(t *testing.T) {
 	cast := func(t btf.Type) (btf.TypeID, bool) { return 7, t == file }
 	kfuncs := func() SessionKfuncs { return SessionKfuncs{IsReturn: 1, Cookie: 2, Cast: 3} }
-	for i, m := range []layout.Method{layout.MethodFentry, layout.MethodKprobe, layout.MethodFsession, layout.MethodKprobeSession, layout.MethodUprobe, layout.MethodUprobe /* for arm64, too */} {
+	for i, m := range []layout.Method{layout.MethodFentry, layout.MethodKprobe, layout.MethodFsession, layout.MethodKprobeSession, layout.MethodUprobe, layout.MethodUprobe,
+		layout.MethodTracepoint, layout.MethodKprobeMulti, layout.MethodKprobeSession, layout.MethodTracepoint} {
 		arch := []string{"amd64", "arm64"}[i%2]
 		for _, spec := range []string{
 			"f", "f(n == 1)", "f(file->pos == 1)", "f(file->pos == 1, n == 2)", "f(user(file)->pos == 1)", "f(file->next->pos == 0 || n == 1)",
@@ -131,6 +132,57 @@ func risky(ins asm.Instruction) bool {
 		return strings.Contains(name, "ProbeRead") || strings.Contains(name, "Snapshot") || strings.Contains(name, "Stack")
 	}
 	return false
+}
+
+// TestGuardByFrame: where the context is not on the stack, a program holds the stack that its frame is on, and the
+// kernel is kept from giving it a stack of its own. Without a guard it may have one.
+func TestGuardByFrame(t *testing.T) {
+	kfuncs := func() SessionKfuncs { return SessionKfuncs{IsReturn: 1, Cookie: 2, Cast: 3} }
+	for _, c := range []struct {
+		method  layout.Method
+		arch    string
+		byFrame bool
+	}{
+		{layout.MethodTracepoint, "amd64", true}, {layout.MethodTracepoint, "arm64", true},
+		{layout.MethodKprobeMulti, "amd64", false}, {layout.MethodKprobeMulti, "arm64", false},
+		{layout.MethodKprobeSession, "amd64", false}, {layout.MethodKprobeSession, "arm64", false},
+		{layout.MethodFentry, "arm64", false}, {layout.MethodKprobe, "arm64", false}, {layout.MethodRawTP, "amd64", false},
+	} {
+		for _, spec := range []string{"f(n)", "f(file->pos, return)", "f(return < 0)"} {
+			if strings.Contains(spec, "return") && (c.method == layout.MethodTracepoint || c.method == layout.MethodRawTP) {
+				continue
+			}
+			for _, guard := range []bpf.Guard{{}, bpf.NewGuard(0)} {
+				programs := compiled(t, spec, c.method, Options{Arch: c.arch, Session: kfuncs, Guard: guard})
+				linked, err := programs.Link()
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, insns := range []asm.Instructions{linked.Entry, linked.Return, linked.Both} {
+					if len(insns) == 0 {
+						continue
+					}
+					insns = bpf.Constants{}.Prune(insns) // as it is loaded
+					inMain := insns[1:]
+					if next := slices.IndexFunc(inMain, func(ins asm.Instruction) bool { return btf.FuncMetadata(&ins) != nil }); next >= 0 {
+						inMain = inMain[:next]
+					}
+					tail := slices.ContainsFunc(inMain, func(ins asm.Instruction) bool {
+						return ins.IsBuiltinCall() && asm.BuiltinFunc(ins.Constant) == asm.FnTailCall
+					})
+					if want := c.byFrame && guard != (bpf.Guard{}); tail != want {
+						t.Errorf("%s by %s, %s, guard %v: a tail call %t, want %t:\n%v", spec, c.method, c.arch, guard, tail, want, insns)
+					}
+					for _, ins := range insns {
+						first := ins.OpCode.Class() == asm.ALUClass && ins.OpCode.ALUOp() == asm.Mov && ins.OpCode.Source() == asm.RegSource && ins.Dst == asm.R3
+						if first && ins.Source() != nil && ins.Source().String() == "does no other program run on this stack?" && (ins.Src == asm.RFP) != c.byFrame {
+							t.Errorf("%s by %s, %s: the stack is that of %v:\n%v", spec, c.method, c.arch, ins.Src, insns)
+						}
+					}
+				}
+			}
+		}
+	}
 }
 
 func checkGuard(t *testing.T, what string, insns asm.Instructions) {
@@ -263,6 +315,8 @@ func TestGuardOfUser(t *testing.T) {
 	}{
 		{[]*layout.Probe{call(layout.MethodUprobe), call(layout.MethodUprobe)}, false},
 		{[]*layout.Probe{call(layout.MethodKprobe), call(layout.MethodTracepoint)}, false},
+		{[]*layout.Probe{call(layout.MethodFentry), call(layout.MethodTracepoint)}, true},
+		{[]*layout.Probe{call(layout.MethodUprobe), call(layout.MethodTracepoint)}, true},
 		{[]*layout.Probe{call(layout.MethodUprobe), call(layout.MethodKprobe)}, true},
 		{[]*layout.Probe{call(layout.MethodUprobe), call(layout.MethodFentry)}, true},
 		{[]*layout.Probe{call(layout.MethodFentry)}, true},

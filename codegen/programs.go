@@ -48,17 +48,23 @@ func (out *Programs) join(p *layout.Probe, t Options) (err error) {
 // program returns the emitted function, followed by the functions that only it calls.
 func (a *assembler) program(name string) []bpf.Subprogram {
 	insns := a.done() // done may add to a.functions
-	if a.probe.Method == layout.MethodUprobe {
+	if wantsTaskStack(a.probe, a.target) {
 		insns = onTaskStack(insns)
 	}
 	return append([]bpf.Subprogram{{Name: name, Args: 1, Insns: insns}}, a.functions...)
 }
 
-// onTaskStack has the kernel run a program on the stack of the task, by a tail call that is never
-// made. Since Linux 6.13 programs of kprobes have a stack of their own for each CPU, on x86, as none runs
-// inside another there. The same kind of program serves uprobes, where tasks are preempted inside it:
-// the next task on that CPU would overwrite what the program has on that stack. A program that contains
-// a tail call gets none (check_max_stack_depth in kernel/bpf/verifier.c).
+// wantsTaskStack reports whether a program must not have a stack of its own: see onTaskStack.
+func wantsTaskStack(p *layout.Probe, t Options) bool {
+	return p.Method == layout.MethodUprobe || p.Role == layout.RoleCall && t.Guard != (bpf.Guard{}) && contextElsewhere(p)
+}
+
+// onTaskStack has the kernel run a program on the stack that it is called on, by a tail call that is never
+// made. Since Linux 6.13 programs of kprobes and tracepoints have a stack of their own for each CPU, on x86
+// and later on arm64, as none runs inside another there. The same kind of program serves uprobes, where tasks
+// are preempted inside it: the next task on that CPU would overwrite what the program has on that stack. And
+// a program that takes the guard by its frame pointer must tell by it which stack that is. A program that
+// contains a tail call gets none (check_max_stack_depth in kernel/bpf/verifier.c).
 func onTaskStack(insns asm.Instructions) asm.Instructions {
 	label := insns[0].Symbol()
 	if label == "" {

@@ -10,6 +10,8 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -353,6 +355,24 @@ func TestLiveGuard(t *testing.T) {
 		if byKernel && own > 0 || attach == "fentry" && own == 0 { // of tracing_multi one program serves all: the kernel sees to it
 			t.Errorf("%s: %d calls of the engine's own left out:\n%s", attach, own, errs)
 		}
+	}
+}
+
+// TestLiveGuardOfTracepoint: a program of a tracepoint does not run inside one of a trampoline. That one reads user memory that
+// is not there, and the kernel comes by a tracepoint when it handles the fault.
+func TestLiveGuardOfTracepoint(t *testing.T) {
+	guest.Require(t)
+	if runtime.GOARCH != "amd64" {
+		t.Skip("there is no tracepoint of faults")
+	}
+	const calls, fault = 4, "tp:exceptions:page_fault_kernel"
+	out, errs, status := printedOnce(t, "ksnoop", "trace", "--attach=fentry", "--stats", "vfs_read(count == 43, *user((int *)4096))", fault+"(address == 4096)",
+		"--", "workload", "read", "-count", strconv.Itoa(calls), "-size", "43")
+	if status != 0 || strings.Count(out, "Unreadable memory") != calls {
+		t.Fatalf("status %d:\n%s%s", status, out, errs)
+	}
+	if own := counted(t, errs, "calls left out because tracing itself has made them"); own != calls || strings.Contains(out, fault) {
+		t.Errorf("%d calls of the engine's own left out, want %d:\n%s", own, calls, out)
 	}
 }
 
