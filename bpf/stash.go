@@ -36,13 +36,29 @@ const MaxUserDepth = uint32(engineUserLimitUSER_DEPTH)
 
 // NewStash returns a stash whose frames have data bytes for values. A call takes perCall frames at most.
 func NewStash(data, perCall uint32) Stash {
-	s := Stash{frame: (uint32(FrameSize) + data + 7) &^ 7, groupBits: 4}
+	groupBits := 4
 	if perCall > manyPerCall {
-		s.groupBits = 6
+		groupBits = 6
 	}
-	room := (maxTable - int(unsafe.Sizeof(engineStashHead{}))) / int(s.frame)
-	s.homeBits = max(min(bits.Len(uint(room))-1, maxHomeBits), s.groupBits)
-	return s
+	return newStash((uint32(FrameSize)+data+7)&^7, groupBits)
+}
+
+func newStash(frame uint32, groupBits int) Stash {
+	room := (maxTable - int(unsafe.Sizeof(engineStashHead{}))) / int(frame)
+	return Stash{frame, max(min(bits.Len(uint(room))-1, maxHomeBits), groupBits), groupBits}
+}
+
+// Larger returns a stash with room for the calls of either.
+func (s Stash) Larger(other Stash) Stash {
+	if s.Holds(other) {
+		return s
+	}
+	return newStash(max(s.frame, other.frame), max(s.groupBits, other.groupBits))
+}
+
+// Holds reports whether the frames and groups of s are large enough for the calls of other.
+func (s Stash) Holds(other Stash) bool {
+	return s.frame >= other.frame && s.groupBits >= other.groupBits
 }
 
 // FarFrames returns the default of Settings.InFlight on a machine with so many bytes of memory: as

@@ -61,6 +61,9 @@ func (t *Tracer) attachMany(probes []*plan.Probe) error {
 		if len(probes) == 0 {
 			return nil
 		}
+		if !t.fits() {
+			return errNoRoom
+		}
 		located, err := locate(t.plan, t.options.Kernel)
 		if err != nil {
 			return err

@@ -26,9 +26,7 @@ func SessionOptions(p *plan.Plan, o Options, report bpf.SessionSettings) (Option
 		return o, fmt.Errorf("counting CPUs: %w", err)
 	}
 	report.CPUs, report.Condition = cpus, p.Conditional()
-	report.Overrun = slices.ContainsFunc(p.Probes, func(p *plan.Probe) bool {
-		return p.Method == layout.MethodKprobeSession || p.Method == layout.MethodKprobeMulti
-	})
+	report.Overrun = slices.ContainsFunc(p.Probes, func(p *plan.Probe) bool { return byFprobe(p.Method) })
 	report.Trampolines = slices.ContainsFunc(p.Probes, func(p *plan.Probe) bool { return p.Role == layout.RoleEntry && p.Method.Trampoline() })
 	report.InProcess = slices.ContainsFunc(p.Probes, func(p *plan.Probe) bool { return p.Role == layout.RoleEntry && p.Method == layout.MethodUprobe })
 	for _, f := range p.Probes {

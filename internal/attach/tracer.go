@@ -82,6 +82,8 @@ type Tracer struct {
 	read      atomic.Uint64 // records
 	userMulti func() bool   // of the host, asked once
 	places    int           // of uprobes
+	room      room
+	roomy     bool // room is for what may be fallen back on, too
 	// detaching lets one goroutine at a time take probes off.
 	detaching sync.Mutex
 }
@@ -100,7 +102,18 @@ type Failure struct {
 // the first if there are no others.
 func Attach(p *plan.Plan, o Options) (*Tracer, error) { return attachTo(running{}, p, o) }
 
+// attachTo attaches with room for the methods of the plan. If a probe falls back on one that needs more,
+// it starts again, with room for whatever may be fallen back on. Most requests need none of that.
 func attachTo(h host, p *plan.Plan, o Options) (*Tracer, error) {
+	t, err := attachWith(h, p, o, false)
+	if errors.Is(err, errNoRoom) {
+		o.Log.Debug("attaching once more, with room for other methods")
+		t, err = attachWith(h, p, o, true)
+	}
+	return t, err
+}
+
+func attachWith(h host, p *plan.Plan, o Options, roomy bool) (*Tracer, error) {
 	p, err := locate(p, o.Kernel)
 	if err != nil {
 		return nil, err
@@ -111,7 +124,7 @@ func attachTo(h host, p *plan.Plan, o Options) (*Tracer, error) {
 	}
 	attached := *p
 	attached.Probes = slices.Clone(p.Probes)
-	t := &Tracer{host: h, plan: &attached, options: o, types: o.Kernel.TypeCache(), rows: rows{tables: tables}, userMulti: sync.OnceValue(h.userMulti)}
+	t := &Tracer{host: h, plan: &attached, options: o, roomy: roomy, types: o.Kernel.TypeCache(), rows: rows{tables: tables}, userMulti: sync.OnceValue(h.userMulti)}
 	for _, probe := range attached.Probes {
 		if probe.Method == layout.MethodUprobe {
 			t.places++
@@ -150,7 +163,9 @@ func (t *Tracer) attachAll(probes []*plan.Probe) error {
 		if t.hurried() {
 			return ErrInterrupted
 		}
-		if err := t.attach(probe); err != nil {
+		if err := t.attach(probe); errors.Is(err, errNoRoom) {
+			return err
+		} else if err != nil {
 			t.fail(err, probe)
 		}
 	}
@@ -185,10 +200,7 @@ func ambiguous(p *plan.Probe) bool { return p.Func.Namesakes || p.Func.Shared }
 // open loads what all probes share.
 func (t *Tracer) open() error {
 	s := t.options.Settings
-	for _, probe := range t.plan.Probes {
-		s.Tail.Data = max(s.Tail.Data, probe.RecordSize())
-	}
-	if err := t.makeStash(&s); err != nil {
+	if err := t.makeRoom(&s); err != nil {
 		return err
 	}
 	if err := t.makeTables(&s); err != nil {
@@ -256,9 +268,18 @@ func (t *Tracer) findPIDs() error {
 	return err
 }
 
-// makeStash decides what is kept of calls in flight, and for how many.
-func (t *Tracer) makeStash(s *bpf.Settings) error {
-	s.Stash = codegen.StashFor(t.plan.Layouts())
+// makeRoom decides how much is kept of calls in flight, and for how many.
+func (t *Tracer) makeRoom(s *bpf.Settings) error {
+	room, err := t.roomFor()
+	if err != nil {
+		return err
+	}
+	t.room = room
+	s.Stash, s.Tail.Data = room.stash, max(s.Tail.Data, room.record)
+	if room.overrun && s.Sessions != nil && !s.Sessions.Overrun {
+		sessions := *s.Sessions
+		sessions.Overrun, s.Sessions = true, &sessions
+	}
 	t.options.Code.Stash = s.Stash
 	if s.Stash == (bpf.Stash{}) {
 		return nil
@@ -305,18 +326,21 @@ func (t *Tracer) attach(p *plan.Probe) error {
 	if err == nil || !possible || p.InProgram || !t.options.Fallback {
 		return err
 	}
-	t.options.Log.Info("falling back on "+next.String(), "function", p.Name, "reason", err)
 	p, layoutErr := t.change(p, next)
 	if layoutErr != nil {
 		return layoutErr
 	}
+	if !t.fits() {
+		return errNoRoom
+	}
+	t.options.Log.Info("falling back on "+next.String(), "function", p.Name, "reason", err)
 	if second := t.attachAs(p); second != nil {
 		return fmt.Errorf("%w (and before that: %w)", second, err)
 	}
 	return nil
 }
 
-// change gives a probe of the plan another method.
+// change gives a probe of the plan another method. Whether the engine fits that is for the caller to ask.
 func (t *Tracer) change(p *plan.Probe, m layout.Method) (*plan.Probe, error) {
 	changed, err := p.With(m)
 	if err == nil {

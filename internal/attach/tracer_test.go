@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/codegen"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/layout"
 )
@@ -289,6 +290,73 @@ func TestFallback(t *testing.T) {
 			}
 		}
 		tracer.Close()
+	}
+}
+
+// TestFallbackRoom: a method that keeps more than the one before finds room for it. Without a fallback that needs it there is
+// none, and all is attached once.
+func TestFallbackRoom(t *testing.T) {
+	const kept, shown = "(return == count)", "(return)"
+	for _, c := range []struct {
+		what    string
+		n       int
+		items   string
+		method  layout.Method
+		has     trait // of f0
+		engines int
+		frames  bool // there are some
+	}{
+		{"nothing refused", 2, kept, layout.MethodFentry, 0, 1, false},
+		{"few", 2, kept, layout.MethodFentry, full, 2, true},
+		{"few at both ends", 2, kept, layout.MethodFsession, full, 2, true},
+		{"few, refused by all", 2, kept, layout.MethodFentry, notrace, 2, true},
+		{"many", 20, kept, layout.MethodTracingMulti, noTrampoline, 2, true},
+		{"nothing to keep", 2, shown, layout.MethodFentry, full, 1, false},
+		{"kept in either case", 2, "($duration > 1)", layout.MethodFentry, full, 1, true},
+		{"many by multi", 20, kept, layout.MethodKprobeMulti, notrace, 1, true},
+	} {
+		k := newFake(t)
+		k.traits["f0"] = c.has
+		tracer, _, err := k.attach(c.n, c.items, c.method, func(o *Options) { o.Fallback = true })
+		if err != nil {
+			t.Errorf("%s: %v", c.what, err)
+			continue
+		}
+		if n := len(k.done("+engine")); n != c.engines {
+			t.Errorf("%s: the engine was loaded %d times, want %d", c.what, n, c.engines)
+		}
+		have, need := tracer.options.Code.Stash, codegen.StashFor(tracer.Attached().Layouts())
+		if (have != bpf.Stash{}) != c.frames || !have.Holds(need) {
+			t.Errorf("%s: there is %+v for calls, and %+v is needed", c.what, have, need)
+		}
+		if err := tracer.Close(); err != nil || len(k.held) != 0 {
+			t.Errorf("%s: %v; open are %q", c.what, err, k.held)
+		}
+	}
+}
+
+// TestRoom: what methods differ in takes room of its own.
+func TestRoom(t *testing.T) {
+	call := func(m layout.Method, data uint32) *layout.Probe {
+		record := &layout.Record{Size: data}
+		return &layout.Probe{Method: m, Stashed: true, Return: &layout.Half{Record: record}}
+	}
+	var small, large, fprobe, sessions room
+	small.add([]*layout.Probe{call(layout.MethodKprobe, 8)}, false)
+	large.add([]*layout.Probe{call(layout.MethodKprobe, 80)}, false)
+	fprobe.add([]*layout.Probe{call(layout.MethodKprobeMulti, 8)}, false)
+	sessions.add([]*layout.Probe{call(layout.MethodKprobeMulti, 8)}, true)
+	for _, c := range []struct {
+		what       string
+		have, need room
+		want       bool
+	}{
+		{"nothing", room{}, room{}, true}, {"frames where there are none", room{}, small, false}, {"larger frames", small, large, false}, {"smaller frames", large, small, true},
+		{"fprobes of calls", small, fprobe, true}, {"fprobes of sessions", small, sessions, false}, {"none of sessions", sessions, small, true},
+	} {
+		if got := c.have.holds(c.need); got != c.want {
+			t.Errorf("%s: %t", c.what, got)
+		}
 	}
 }
 
