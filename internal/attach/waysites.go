@@ -12,6 +12,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/code"
+	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/layout"
 )
@@ -35,7 +36,7 @@ func (t *Tracer) attachWays() (err error) {
 		return fmt.Errorf("probes of path(): %w", t.noAddress(t.plan.Probes[0]))
 	}
 	ev := t.newEvent(dir, "path")
-	d := siteDefiner{file: file, event: ev.name, base: base.Addr, tried: map[uint64]bool{}}
+	d := siteDefiner{file: file, event: ev.name, base: base.Addr, symbol: t.options.Kernel.Symbol, tried: map[uint64]bool{}}
 	defer func() {
 		if err != nil && d.defined > 0 {
 			err = errors.Join(err, ev.Close())
@@ -91,6 +92,7 @@ type siteDefiner struct {
 	file    io.Writer
 	event   string
 	base    uint64
+	symbol  func(addr uint64) (kernel.Symbol, bool)
 	tried   map[uint64]bool
 	defined int
 }
@@ -122,36 +124,53 @@ func (d *siteDefiner) define(w *plan.Way) (*plan.Way, error) {
 // write writes definitions, as many at once as the kernel takes. It returns those that it
 // refuses.
 func (d *siteDefiner) write(addrs []uint64) (refused []uint64, err error) {
-	line := func(dst []byte, addr uint64) []byte {
-		return fmt.Appendf(dst, "p:%s %s+%d\n", d.event, baseSymbol, addr-d.base)
-	}
 	for len(addrs) > 0 {
 		var text []byte
+		var lines [][]byte
+		var named []uint64
 		n := 0
-		for n < len(addrs) && len(text) < definitions {
-			if addr := addrs[n]; addr < d.base || addr-d.base > math.MaxUint32 {
-				return nil, fmt.Errorf("the code at %#x is too far away from the kernel's", addr)
+		for ; n < len(addrs) && len(text) < definitions; n++ {
+			line := d.line(addrs[n])
+			if line == nil {
+				refused = append(refused, addrs[n])
+				continue
 			}
-			text = line(text, addrs[n])
-			n++
-		}
-		if _, err := d.file.Write(text); err == nil {
-			d.defined += n
-		} else {
-			for _, addr := range addrs[:n] {
-				switch _, err := d.file.Write(line(nil, addr)); {
-				case err == nil || errors.Is(err, unix.EEXIST):
-					d.defined++
-				case refusesPlace(err):
-					refused = append(refused, addr)
-				default:
-					return nil, err
-				}
-			}
+			text, lines, named = append(text, line...), append(lines, line), append(named, addrs[n])
 		}
 		addrs = addrs[n:]
+		if _, err := d.file.Write(text); err == nil {
+			d.defined += len(named)
+			continue
+		}
+		for i, addr := range named {
+			switch _, err := d.file.Write(lines[i]); {
+			case err == nil || errors.Is(err, unix.EEXIST):
+				d.defined++
+			case refusesPlace(err):
+				refused = append(refused, addr)
+			default:
+				return nil, err
+			}
+		}
 	}
 	return refused, nil
+}
+
+// line defines the probe of an instruction, which the name of a place tells from the others. As in appendPlace,
+// modules can lie before all of the kernel: an instruction there is named by its symbol. It is nil if there is none.
+func (d *siteDefiner) line(addr uint64) []byte {
+	dst := fmt.Appendf(nil, "p:%s ", d.event)
+	if addr >= d.base && addr-d.base <= math.MaxUint32 {
+		return fmt.Appendf(dst, "%s+%d\n", baseSymbol, addr-d.base)
+	}
+	s, ok := d.symbol(addr)
+	if !ok {
+		return nil // its module has gone since its code was read
+	}
+	if s.Module != "" {
+		dst = append(append(dst, s.Module...), ':')
+	}
+	return fmt.Appendf(dst, "%s+%d\n", s.Name, s.Offset)
 }
 
 // refusesPlace reports whether an error is about the instruction that is to be probed: the kernel

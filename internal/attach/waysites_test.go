@@ -3,6 +3,7 @@
 package attach
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"slices"
@@ -10,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ksnoop/ksnoop/internal/kernel"
 )
 
 // A refusingFile is a kprobe_events that takes single lines only, and refuses some.
@@ -46,5 +49,30 @@ func TestRefusedPlaces(t *testing.T) {
 		if !slices.Equal(refused, tt.refused) || !errors.Is(err, tt.err) {
 			t.Errorf("%s: %#x, %v", tt.name, refused, err)
 		}
+	}
+}
+
+// TestPlacesOfModules: an instruction that lies before the kernel's code, as modules do on arm64, or far behind it,
+// is named by its symbol. One that has none is refused, and the others are not.
+func TestPlacesOfModules(t *testing.T) {
+	const base, module, far = 0x80000000, 0x10000, 0x180000000
+	symbols := map[uint64]kernel.Symbol{
+		module + 16: {Name: "f", Module: "mod", Offset: 16},
+		module + 64: {Name: "f.cold", Module: "mod", Offset: 4},
+		far:         {Name: "g"},
+	}
+	var text bytes.Buffer
+	d := siteDefiner{file: &text, event: "path", base: base, symbol: func(addr uint64) (kernel.Symbol, bool) {
+		s, ok := symbols[addr]
+		return s, ok
+	}}
+	refused, err := d.write([]uint64{module + 16, base + 8, module + 32, module + 64, far})
+	const want = "p:path mod:f+16\np:path _stext+8\np:path mod:f.cold+4\np:path g+0\n"
+	if err != nil || !slices.Equal(refused, []uint64{module + 32}) || text.String() != want || d.defined != 4 {
+		t.Errorf("%d are defined, refused are %#x, %v:\n%s", d.defined, refused, err, text.String())
+	}
+	text.Reset()
+	if refused, err = d.write([]uint64{module + 32}); err != nil || len(refused) != 1 || text.Len() != 0 {
+		t.Errorf("refused are %#x, %v: %q", refused, err, text.String())
 	}
 }
