@@ -165,6 +165,7 @@ var listings = []struct {
 	{"tracing_multi-shared", "send(it->pos == 1, return)", layout.MethodTracingMulti, shared},
 	{"tracepoint", `tp:sched:sched_switch(prev_comm == "sh", next_pid, name)`, layout.MethodAuto, plain},
 	{"tracepoint-guarded", "tp:sched:sched_switch(next_pid)", layout.MethodAuto, guarded},
+	{"session-shared-guarded", "send(return < 0, count)", layout.MethodKprobeSession, codegen.Options{Arch: "arm64", Session: kfuncs, Shared: true, Guard: bpf.NewGuard(0)}},
 	{"tp_btf", "rawtp:task_newtask(it->flags == 3, name)", layout.MethodAuto, plain},
 	{"syscall", "syscall:openat(dfd < 0, ustr(filename))", layout.MethodAuto, plain},
 	{"fentry-count", "send(count == 1, count())", layout.MethodFentry, adding},

@@ -68,9 +68,13 @@ func stackSize(types *btf.Spec) uint32 {
 func (a *assembler) guarded() bool { return a.target.Guard != (bpf.Guard{}) && a.held == nil }
 
 // contextElsewhere reports whether the context is not on the stack that the program runs on, but
-// in memory of the CPU: the record of a tracepoint (perf_trace_buf_alloc). Programs that take the
-// guard know their stack by the frame pointer then; see onTaskStack.
-func contextElsewhere(p *layout.Probe) bool { return p.Method == layout.MethodTracepoint }
+// in memory of the CPU: the record of a tracepoint (perf_trace_buf_alloc), and the registers that
+// arm64 copies for kprobe.multi (bpf_kprobe_multi_pt_regs). Programs that take the guard know their
+// stack by the frame pointer then; see onTaskStack.
+func contextElsewhere(p *layout.Probe, arch string) bool {
+	return p.Method == layout.MethodTracepoint ||
+		arch == "arm64" && (p.Method == layout.MethodKprobeMulti || p.Method == layout.MethodKprobeSession)
+}
 
 // hold takes the guard of the stack that the program runs on. If another program holds it,
 // the call is dropped. From here on, the exits release the guard.
@@ -89,7 +93,7 @@ func (a *assembler) takeHold() {
 	const place, stack = asm.R2, asm.R3
 	taken, held, drop, ctx := a.label("taken"), a.label("held"), a.drop, a.ctx
 	on := a.ctx
-	if contextElsewhere(a.probe) {
+	if contextElsewhere(a.probe, a.target.Arch) {
 		on = asm.RFP
 	}
 	a.emit(a.target.Guard.AppendHold(nil, on, place, stack, taken)...)

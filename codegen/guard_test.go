@@ -144,8 +144,8 @@ func TestGuardByFrame(t *testing.T) {
 		byFrame bool
 	}{
 		{layout.MethodTracepoint, "amd64", true}, {layout.MethodTracepoint, "arm64", true},
-		{layout.MethodKprobeMulti, "amd64", false}, {layout.MethodKprobeMulti, "arm64", false},
-		{layout.MethodKprobeSession, "amd64", false}, {layout.MethodKprobeSession, "arm64", false},
+		{layout.MethodKprobeMulti, "amd64", false}, {layout.MethodKprobeMulti, "arm64", true},
+		{layout.MethodKprobeSession, "amd64", false}, {layout.MethodKprobeSession, "arm64", true},
 		{layout.MethodFentry, "arm64", false}, {layout.MethodKprobe, "arm64", false}, {layout.MethodRawTP, "amd64", false},
 	} {
 		for _, spec := range []string{"f(n)", "f(file->pos, return)", "f(return < 0)"} {

@@ -29,6 +29,9 @@ func (out *Programs) join(p *layout.Probe, t Options) (err error) {
 	switch {
 	case p.Method == layout.MethodKprobeSession:
 		out.Either, err = either(p, out.Entry[0].Name, out.Return[0].Name, t.kfuncs())
+		if err == nil && wantsTaskStack(p, t) {
+			out.Either.Insns = onTaskStack(out.Either.Insns)
+		}
 	case t.told != nil:
 		out.Either = t.told
 		calls := t.told.Insns.FunctionReferences()
@@ -48,7 +51,7 @@ func (out *Programs) join(p *layout.Probe, t Options) (err error) {
 // program returns the emitted function, followed by the functions that only it calls.
 func (a *assembler) program(name string) []bpf.Subprogram {
 	insns := a.done() // done may add to a.functions
-	if wantsTaskStack(a.probe, a.target) {
+	if p := a.probe; wantsTaskStack(p, a.target) && (p.Method != layout.MethodKprobeSession || p.Entry == nil || p.Return == nil) {
 		insns = onTaskStack(insns)
 	}
 	return append([]bpf.Subprogram{{Name: name, Args: 1, Insns: insns}}, a.functions...)
@@ -56,7 +59,7 @@ func (a *assembler) program(name string) []bpf.Subprogram {
 
 // wantsTaskStack reports whether a program must not have a stack of its own: see onTaskStack.
 func wantsTaskStack(p *layout.Probe, t Options) bool {
-	return p.Method == layout.MethodUprobe || p.Role == layout.RoleCall && t.Guard != (bpf.Guard{}) && contextElsewhere(p)
+	return p.Method == layout.MethodUprobe || p.Role == layout.RoleCall && t.Guard != (bpf.Guard{}) && contextElsewhere(p, t.Arch)
 }
 
 // onTaskStack has the kernel run a program on the stack that it is called on, by a tail call that is never
