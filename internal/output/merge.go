@@ -333,6 +333,17 @@ func isTracing(f *symbols.Frame) bool {
 	return slices.ContainsFunc(tracingPrefixes[:], func(prefix string) bool { return strings.HasPrefix(f.Name, prefix) })
 }
 
+// calledByTracing reports whether the BPF programs that a stack of n frames begins with were called by a kprobe: some kernels
+// have them in its stack, below kprobe_multi_link_prog_run.
+func calledByTracing(n int, frame func(i int) symbols.Frame) bool {
+	for i := range n {
+		if f := frame(i); f.Module != bpfModule {
+			return i > 0 && f.Name != "" && isTracing(&f)
+		}
+	}
+	return false
+}
+
 // tracingPrefixes is never changed. They must not begin names of functions that serve bpf(), which
 // people trace: bpf_prog_load, __bpf_prog_put.
 var tracingPrefixes = [...]string{

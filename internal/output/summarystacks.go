@@ -4,7 +4,6 @@ package output
 
 import (
 	"github.com/ksnoop/ksnoop/expr"
-	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/summary"
 	"github.com/ksnoop/ksnoop/internal/symbols"
 	"github.com/ksnoop/ksnoop/internal/symname"
@@ -13,20 +12,11 @@ import (
 // AppendSummed appends the frames of a stack of the kernel that is a key of a table, innermost
 // first: the traced function, if it is known which one that is, and those that led to it.
 func (t *Tails) AppendSummed(dst []symbols.Frame, table *summary.Table, s *summary.Stack) []symbols.Frame {
-	var found *plan.Probe
 	t.addrs = append(t.addrs[:0], s.Addresses...)
 	if len(table.Probes) > 0 && isPoint(table.Probes[0]) {
 		return t.appendAddresses(dst, t.pointCallers(t.addrs))
 	}
-	addrs := t.callers(t.addrs, func(f symbols.Frame) bool {
-		for _, p := range table.Probes {
-			if inProbe(f, p) {
-				found = p
-				return true
-			}
-		}
-		return false
-	})
+	addrs, found := t.callers(t.addrs, table.Probes...)
 	if found == nil && len(table.Probes) == 1 && table.Probes[0].Kind == expr.Function {
 		found = table.Probes[0]
 	}

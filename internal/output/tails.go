@@ -154,26 +154,44 @@ func (t *Tails) Callers(e *event.Event, s bpf.Section) []uint64 {
 	if isPoint(e.Probe) {
 		return t.pointCallers(t.addrs)
 	}
-	return t.callers(t.addrs, func(s symbols.Frame) bool { return inProbe(s, e.Probe) })
+	addrs, _ := t.callers(t.addrs, e.Probe)
+	return addrs
 }
 
-// callers returns the part of a stack below the traced function, in place. What is above
-// belongs to the tracing. So does the traced function itself: its address depends on how it
-// is attached to.
-func (t *Tails) callers(addrs []uint64, traced func(symbols.Frame) bool) []uint64 {
-	for i, addr := range addrs[:min(len(addrs), tracingFrames)] {
-		if traced(t.symbol(addr)) {
-			return t.withoutTrampolines(addrs[i+1:])
+// callers returns the part of a stack below the traced function, in place, and which of the probes is on that function;
+// nil if the stack does not tell. What is above belongs to the tracing. The function itself is only the innermost frame that
+// does not, at its entry or, of an instruction, anywhere: one further out is another call of it. It has no frame where a
+// kprobe sees it return, nor below a trampoline that was jumped to.
+func (t *Tails) callers(addrs []uint64, probes ...*plan.Probe) ([]uint64, *plan.Probe) {
+	addrs, trampoline := t.withoutPrograms(addrs, probes)
+	if len(addrs) == 0 {
+		return addrs, nil
+	}
+	innermost := t.symbol(addrs[0])
+	for _, p := range probes {
+		if inProbe(innermost, p) && (innermost.Offset <= entryCode || p.Hook.Kind == expr.Instruction) {
+			return t.withoutTrampolines(addrs[1:]), p
 		}
 	}
-	// A return probe runs after the function has left the stack.
-	for len(addrs) > 0 {
-		if s := t.symbol(addrs[0]); !isTracing(&s) {
-			break
-		}
+	if trampoline && t.entry(addrs[0]) {
 		addrs = addrs[1:]
 	}
-	return t.withoutTrampolines(addrs)
+	return t.withoutTrampolines(addrs), nil
+}
+
+// withoutPrograms removes what the tracing adds to the begin of a stack, and reports whether a trampoline did. Behind that,
+// and in most stacks of kprobes, BPF programs are not those of the tracing.
+func (t *Tails) withoutPrograms(addrs []uint64, probes []*plan.Probe) (rest []uint64, trampoline bool) {
+	programs := slices.ContainsFunc(probes, func(p *plan.Probe) bool { return p.Method.Trampoline() }) ||
+		calledByTracing(len(addrs), func(i int) symbols.Frame { return t.symbol(addrs[i]) })
+	for len(addrs) > 0 && !trampoline {
+		s := t.symbol(addrs[0])
+		if !isTracing(&s) || s.Module == bpfModule && !programs {
+			break
+		}
+		addrs, trampoline = addrs[1:], isTrampoline(&s) && s.Name != ""
+	}
+	return addrs, trampoline
 }
 
 // pointCallers is callers for the stack of a tracepoint: it begins with the function that the tracepoint is in.
@@ -228,10 +246,6 @@ func (t *Tails) entry(addr uint64) bool {
 	s := t.symbol(addr)
 	return s.Name != "" && s.Offset <= entryCode
 }
-
-// tracingFrames bounds the frames of programs and trampolines between a traced function and
-// the place where the stack is taken.
-const tracingFrames = 12
 
 func (t *Tails) symbol(addr uint64) symbols.Frame {
 	t.frames = t.Kernel.Frames(t.frames[:0], addr, false)

@@ -4,6 +4,7 @@ package output
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -30,7 +31,7 @@ type testKernel []symbols.Frame
 
 var testFunctions = testKernel{{Name: "_text"}, {Name: "send"}, {Name: "caller", File: "net/a.c", Line: 10}, {Name: "inliner", File: "net/b.c", Line: 20, Column: 5},
 	{Name: "bpf_prog_1", Module: "bpf"}, {Name: "bpf_trampoline_2", Module: "bpf"}, {Name: "__kretprobe_trampoline"}, {Name: "nf", Module: "nf_tables"}, {Name: "__bpf_prog_enter"},
-	{Name: "bpf_trace_run2"}, {Name: "__traceiter_send"}, {Name: "perf_syscall_enter"}}
+	{Name: "bpf_trace_run2"}, {Name: "__traceiter_send"}, {Name: "perf_syscall_enter"}, {Name: "kprobe_multi_link_prog_run"}}
 
 // place returns the address at an offset of a function.
 func place(name string, offset uint64) uint64 {
@@ -175,6 +176,64 @@ func TestStackOfPoint(t *testing.T) {
 		call, summed := stackOf(p, append(c.above, place("nf", 0x40), place("send", 0x30), place("caller", 0x20))...)
 		if call != want || summed != want {
 			t.Errorf("%s below %x: %q, and in a table %q, want %q", c.kind, c.above, call, summed, want)
+		}
+	}
+}
+
+// TestStackOfTraced: the traced function is where its method has put it, or nowhere. Further out it is another call, and
+// BPF programs there are those that are traced, or call what is.
+func TestStackOfTraced(t *testing.T) {
+	const program = "bpf_prog_1"
+	tracing := []uint64{place(program, 0x40), place(program, 0x97), place("bpf_trampoline_2", 0x50)}
+	again := []uint64{place("send", 0x30), place("caller", 0x20)}
+	const recursive = "send+0x30 caller+0x20"
+	kprobe, multi, session, fentry := layout.MethodKprobe, layout.MethodKprobeMulti, layout.MethodKprobeSession, layout.MethodFentry
+	for _, c := range []struct {
+		name   string
+		method layout.Method
+		addrs  []uint64
+		want   string
+	}{
+		{"return", kprobe, again, recursive},
+		{"return", multi, again, recursive},
+		{"return", session, again, recursive},
+		{"entry", kprobe, append([]uint64{place("send", 1)}, again...), recursive},
+		{"trampoline that was called", fentry, slices.Concat(tracing, []uint64{place("send", 5)}, again[:1], tracing[2:], []uint64{place("send", 5)}, again[1:]), recursive},
+		{"trampoline that was jumped to", fentry, slices.Concat(tracing, again[:1], tracing[2:], again[1:]), recursive},
+		{"trampoline that was jumped to", layout.MethodFsession, slices.Concat(tracing, again), recursive},
+		{"trampoline that was jumped to", layout.MethodTracingMulti, slices.Concat(tracing, again), recursive},
+		{"called by a program", kprobe, []uint64{place(program, 0x6e), place("caller", 0x20)}, "bpf_prog_1+0x6e caller+0x20"},
+		{"in which the program is", multi, append([]uint64{place(program, 0x97), place("kprobe_multi_link_prog_run", 0x90), place("__kretprobe_trampoline", 0)}, again...), recursive},
+		{"called by a traced program", kprobe, []uint64{place(program, 0x6e), place("bpf_trampoline_2", 0x71), place(program, 9), place("caller", 0x20)}, "bpf_prog_1+0x6e caller+0x20"},
+		{"called by a program", fentry, slices.Concat(tracing, []uint64{place(program, 0x6e), place("caller", 0x20)}), "bpf_prog_1+0x6e caller+0x20"},
+		{"a function of a program", fentry, slices.Concat(tracing, []uint64{place(program, 9), place(program, 0x6e), place("caller", 0x20)}), "bpf_prog_1+0x6e caller+0x20"},
+		{"names of programs are hidden", fentry, []uint64{1, 2, 3, place("send", 5), place("caller", 0x20)}, "caller+0x20"},
+	} {
+		p := &plan.Probe{Func: kernel.Function{Name: "send"}, Probe: layout.Probe{Method: c.method}}
+		call, summed := stackOf(p, c.addrs...)
+		if call != c.want || summed != "send+0x0 "+c.want {
+			t.Errorf("%s, %s: %q, and in a table %q, want %q", c.method, c.name, call, summed, c.want)
+		}
+	}
+}
+
+// TestStackOfSeveral: which of a table's functions was traced is said only if its place in the stack tells, at its begin.
+func TestStackOfSeveral(t *testing.T) {
+	table := summary.Table{}
+	for _, name := range []string{"send", "caller"} {
+		table.Probes = append(table.Probes, &plan.Probe{Func: kernel.Function{Name: name}, Probe: layout.Probe{Method: layout.MethodKprobeMulti}})
+	}
+	for _, c := range []struct {
+		addrs []uint64
+		want  string
+	}{
+		{[]uint64{place("caller", 0x20), place("_text", 1)}, "caller+0x20 _text+0x1"},
+		{[]uint64{place("_text", 1)}, "_text+0x1"},
+		{[]uint64{place("send", 5), place("caller", 0x20), place("_text", 1)}, "send+0x0 caller+0x20 _text+0x1"},
+		{nil, ""},
+	} {
+		if got := names(testTails().AppendSummed(nil, &table, &summary.Stack{Addresses: c.addrs})); got != c.want {
+			t.Errorf("%x: %q, want %q", c.addrs, got, c.want)
 		}
 	}
 }
