@@ -289,10 +289,14 @@ func isCallOf(fn *plan.Probe, f *symbols.Frame) bool {
 }
 
 // skipTracing marks the addresses that are in the stack because of the tracing. These are
-// the program that took the stack and what called it; and, further out, the trampolines of
-// traced functions with the place near the start of the function that leads there.
+// the program that took the stack and what called it, up to a trampoline; and, further out, the trampolines of
+// traced functions with the place near the start of the function that leads there. Other BPF programs are traced, or
+// have called what is.
 func (m *merger) skipTracing() {
 	m.skip = m.skip[:0]
+	addresses := len(m.starts) - 1
+	// Else a kprobe took the stack, and it begins with a caller.
+	programs := addresses > 0 && isEngine(m.outer(0)) || calledByTracing(addresses, func(i int) symbols.Frame { return *m.outer(i) })
 	innermost, called := true, false // called: the current frame was called by a trampoline
 	for _, end := range m.starts[1:] {
 		f := &m.frames[end-1]
@@ -300,7 +304,8 @@ func (m *merger) skipTracing() {
 		switch {
 		case isTrampoline(f):
 			skip, called = true, true
-		case innermost && isTracing(f):
+			innermost = innermost && f.Name == ""
+		case innermost && isTracing(f) && (programs || f.Module != bpfModule):
 			skip, called = true, false
 		default:
 			skip = called && f.Offset <= entryCode
@@ -308,6 +313,11 @@ func (m *merger) skipTracing() {
 		}
 		m.skip = append(m.skip, skip)
 	}
+}
+
+// isEngine reports whether a function is one of the engine: bpf_prog_4fb19054ecfa9720_ks_take_stack.
+func isEngine(f *symbols.Frame) bool {
+	return f.Module == bpfModule && strings.Contains(f.Name, "_ks_")
 }
 
 // entryCode bounds, in bytes, how far into a function the call of its trampoline returns:

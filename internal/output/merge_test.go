@@ -200,7 +200,7 @@ func TestJumped(t *testing.T) {
 // are in kernel/bpf.
 func TestTracing(t *testing.T) {
 	frames := []symbols.Frame{
-		{Name: "bpf_prog_6deef7357e7b4530_ret", Module: "bpf"}, {Name: "__bpf_prog_exit_recur"}, {Name: "bpf_trampoline_6442492247"},
+		{Name: "bpf_prog_6deef7357e7b4530_ks_take_stack", Module: "bpf"}, {Name: "__bpf_prog_exit_recur"}, {Name: "bpf_trampoline_6442492247"},
 		{Name: "bpf_prog_load", Offset: 0x712}, {Name: "__bpf_prog_put_noref", Offset: 0x40}, {Name: "bpf_trampoline_get", Offset: 0x50},
 	}
 	for own := 3; own < len(frames); own++ {
@@ -208,6 +208,48 @@ func TestTracing(t *testing.T) {
 		m.skipTracing()
 		if want := []bool{true, true, true, false}; !slices.Equal(m.skip, want) {
 			t.Errorf("%s: %v", frames[own].Name, m.skip)
+		}
+	}
+}
+
+// TestSkippedPrograms: only the programs that took the stack are skipped. Others are traced, or call what is. Of the stack
+// that a kprobe took these are the first.
+func TestSkippedPrograms(t *testing.T) {
+	frame := func(name string, offset uint64) symbols.Frame {
+		f := symbols.Frame{Name: name, Offset: offset}
+		if strings.HasPrefix(name, "bpf_prog_") || isTrampoline(&f) {
+			f.Module = bpfModule
+		}
+		return f
+	}
+	own, trampoline := frame("bpf_prog_4fb19054ecfa9720_ks_take_stack", 0x28), frame("bpf_trampoline_21474836486", 0xb9)
+	weigh, target, run := frame("bpf_prog_69e49e82d887d9d4_weigh", 9), frame("bpf_prog_5e0bb915b7831965_target_xdp", 0x6e), frame("bpf_test_run", 0x179)
+	entry := target
+	entry.Offset = 9
+	for name, test := range map[string]struct {
+		frames []symbols.Frame
+		want   string // ends of the names that are not skipped
+	}{
+		"trampolines that were called":    {[]symbols.Frame{own, trampoline, weigh, target, trampoline, entry, run}, "xdp run"},
+		"trampolines that were jumped to": {[]symbols.Frame{own, own, trampoline, target, trampoline, run}, "xdp run"},
+		"kprobe":                          {[]symbols.Frame{target, trampoline, entry, run}, "xdp run"},
+		"kprobe, and its program":         {[]symbols.Frame{frame("bpf_prog_6deef7357e7b4530_ret", 0x40), frame("kprobe_multi_link_prog_run", 0x90), frame("send", 0x40), run}, "send run"},
+		"names of programs are hidden":    {[]symbols.Frame{{}, {}, {}, frame("send", 5), run}, "run"},
+	} {
+		m := merger{frames: test.frames}
+		for i := range len(m.frames) + 1 {
+			m.starts = append(m.starts, i)
+		}
+		m.skipTracing()
+		var kept []string
+		for i, skipped := range m.skip {
+			if !skipped {
+				n := m.frames[i].Name
+				kept = append(kept, n[strings.LastIndex(n, "_")+1:])
+			}
+		}
+		if got := strings.Join(kept, " "); got != test.want {
+			t.Errorf("%s: %s, want %s", name, got, test.want)
 		}
 	}
 }

@@ -206,7 +206,7 @@ func sessionCases(t *testing.T) map[string]func(r fakeResolver) (SessionOptions,
 		},
 		"fexit": func(r fakeResolver) (SessionOptions, []*session.Session) {
 			// fentry and fexit leave a trampoline and the begin of the traced function in each frame.
-			stack := []uint64{r.add("bpf_prog_1@bpf", 0x10), r.add("bpf_trampoline_64@bpf", 0x6c), r.add("array_map_alloc", 9),
+			stack := []uint64{r.add("bpf_prog_1_ks_take_stack@bpf", 0x10), r.add("bpf_trampoline_64@bpf", 0x6c), r.add("array_map_alloc", 9),
 				r.add("find_and_alloc_map", 0x77), r.add("__sys_bpf", 0x38b), r.add("bpf_trampoline_63", 0x57), r.add("__sys_bpf", 9),
 				r.add("bpf_prog_of_others@bpf", 0x66), r.add("cgroup_hook", 5), r.add("nft_do_chain@nf_tables", 0x1f0)}
 			return SessionOptions{}, []*session.Session{{Comm: "swapper/0", Leader: "swapper/0", Start: at(1, 0), End: at(1, 9),
@@ -217,7 +217,7 @@ func sessionCases(t *testing.T) map[string]func(r fakeResolver) (SessionOptions,
 		},
 		// What is traced by fexit calls a trampoline as its first instruction, in which it goes on. The last has returned.
 		"unfiltered": func(r fakeResolver) (SessionOptions, []*session.Session) {
-			stack := []uint64{r.add("bpf_prog_1@bpf", 0x10), r.add("bpf_trampoline_64@bpf", 0x6c), r.add("array_map_alloc", 9),
+			stack := []uint64{r.add("bpf_prog_1_ks_take_stack@bpf", 0x10), r.add("bpf_trampoline_64@bpf", 0x6c), r.add("array_map_alloc", 9),
 				r.add("__sys_bpf", 0x38b, "__sys_bpf kernel/bpf/syscall.c:4947:9", "map_create kernel/bpf/syscall.c:1106:8"), r.add("bpf_trampoline_63", 0x57), r.add("__sys_bpf", 9), r.add("do_syscall_64", 0x35)}
 			return SessionOptions{Unfiltered: true}, []*session.Session{{Comm: "a", Leader: "b", Start: at(1, 0), End: at(1, 9),
 				Chain: session.Chain{Stack: stack, Frames: []session.Frame{frame(fnBPF, 70, minusE(12)), frame(fnAlloc, 50, 0)}}}}
