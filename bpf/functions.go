@@ -297,7 +297,7 @@ const (
 	// engine's own returns 0.
 	//
 	// Callers: FuncFilter, FuncAdmit, FuncAway, FuncSession, FuncOpenSession, FuncAround, FuncEnter, FuncLeave, FuncEnterUser, FuncLeaveUser,
-	// FuncSend, FuncSendTail, FuncSendList, FuncFinish, FuncFinishTail and FuncFinishList.
+	// FuncPush, FuncPushUser, FuncSend, FuncSendTail, FuncSendList, FuncFinish, FuncFinishTail and FuncFinishList.
 	FuncPreemptCount = "ks_preempt_count"
 	// FuncHold holds the stack of a program whose place in the guard's table AppendHold has found
 	// taken. It returns another place, NULL if the stack is held already: the call is counted in

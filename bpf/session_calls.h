@@ -178,6 +178,8 @@ static __always_inline int push(struct session *s, __u64 cookie, __u32 sp, __u64
 		else if (!user_sp && wanted.trampolines && (cookie & FUNC_ENTRY))
 			ks_end_unseen(s, func, sp);
 		d = s->depth;
+		if (!d && !may_open()) // session_for has not asked: a session was open; of an interrupt, it was for another task
+			return 0;
 	}
 	if (!d) {
 		if (!(cookie & FUNC_ENTRY))
@@ -250,13 +252,16 @@ static __always_inline __u32 user_calls(struct session *s, __u64 user_sp)
 
 // end_user takes off the calls that are over since a function of the process is called with this stack pointer. Calls with
 // a lower one are over: the kernel gives up their returns (arch_uretprobe_is_alive). Calls with the same one are over, too,
-// unless this one was jumped to. Then they have led here, as have those that ks_push_user has put one byte below.
-static __always_inline void end_user(struct session *s, void *ctx, __u64 user_sp)
+// unless this one was jumped to. Then they have led here, as have those that ks_push_user has put one byte below. end_user
+// returns whether it has ended the session.
+static __always_inline bool end_user(struct session *s, void *ctx, __u64 user_sp)
 {
 	__u32 n = user_calls(s, tail_called(ctx, user_sp) ? user_sp - 2 : user_sp);
 
-	if (n < s->depth)
-		forget(s, n);
+	if (n >= s->depth)
+		return false;
+	forget(s, n);
+	return !n;
 }
 
 // pass_by has the next return at this stack pointer left alone: that of a call that is not recorded. Its function was
@@ -276,7 +281,8 @@ FUNC int ks_push_user(struct session *s, __u64 cookie, __u64 user_sp, void *ctx)
 	__u32 sp = low_half((__u64)ctx) + DEPTH, outside;
 	__u64 place;
 
-	end_user(s, ctx, user_sp);
+	if (end_user(s, ctx, user_sp) && !may_open())
+		return 0;
 	place = user_sp - return_unseen();
 	outside = user_calls(s, place);
 	if (outside < s->depth && outside < DEPTH)

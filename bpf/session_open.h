@@ -46,6 +46,12 @@ static __always_inline int allowed(void)
 	return ks_filter(0) && !is_own(bpf_get_current_pid_tgid());
 }
 
+// may_open reports whether the current task may open a session now.
+static __always_inline int may_open(void)
+{
+	return running == ON && allowed();
+}
+
 // ks_away asks the filters first of all, while no session is open: most calls of most entry
 // functions end here. While one is open, it may be that of the caller, whatever the filters
 // say now.
@@ -77,7 +83,7 @@ static __always_inline struct session *session_for(__u64 cookie)
 		in = context();
 	}
 	if (!s || !s->depth) {
-		if (!entry || (!checked && (running != ON || !allowed())))
+		if (!entry || (!checked && !may_open()))
 			return 0;
 		if (!s && !in)
 			return ks_new_session();

@@ -83,7 +83,7 @@ const (
 	FuncDone = "ks_done"
 	// FuncPush puts a call on top of a session's stack. It returns 1, or 0 if the call is not
 	// recorded: there are MaxDepth calls already (counted as LostDepth), the call is on another
-	// stack, or no session is open and the function opens none. It sends what it has to make room
+	// stack, or no session is open any more and the function opens none, or the filters let it open none. It sends what it has to make room
 	// for.
 	//
 	//	int ks_push(struct session *s, __u64 cookie, __u32 sp)

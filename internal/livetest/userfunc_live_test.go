@@ -368,6 +368,22 @@ func TestLiveUserRejected(t *testing.T) {
 	}
 }
 
+// TestLiveUserRenamed: a session that takes the place of one whose return was not seen begins only if the filters let it, as any other.
+// user.c calls jump_away once while its thread is called "first", and once while it is called "second"; both calls end by longjmp.
+func TestLiveUserRenamed(t *testing.T) {
+	guest.Require(t)
+	file := userProgram(t)
+	for name, want := range map[string]int{"first": 0, "second": 1, "*": 1} {
+		out, errs, status := ksnoop(t, "trace", "-S", "-T", "-s", "none", "-n", name, "-e", "uprobe:"+file+":jump_away", "--", file, "1")
+		if got := strings.Count(out, "→ jump_away"); got != want || status != 0 {
+			t.Errorf("%s: %d sessions, want %d; status %d:\n%s\n%s", name, got, want, status, out, errs)
+		}
+		if n := counted(t, errs, "returns of calls in a session not seen"); n != 1 && name != "second" {
+			t.Errorf("%s: %d returns not seen, want 1:\n%s", name, n, errs)
+		}
+	}
+}
+
 // TestLiveUserExec: a session that begins in a program ends when its thread runs another one.
 func TestLiveUserExec(t *testing.T) {
 	guest.Require(t)

@@ -8,11 +8,11 @@
 #include <sys/sdt.h>
 
 #ifdef __x86_64__
-enum { NR_openat = 257, NR_execve = 59, NR_exit_group = 231 };
+enum { NR_openat = 257, NR_execve = 59, NR_exit_group = 231, NR_prctl = 157 };
 #else
-enum { NR_openat = 56, NR_execve = 221, NR_exit_group = 94 };
+enum { NR_openat = 56, NR_execve = 221, NR_exit_group = 94, NR_prctl = 167 };
 #endif
-enum { AT_FDCWD = -100, O_RDONLY = 0 };
+enum { AT_FDCWD = -100, O_RDONLY = 0, PR_SET_NAME = 15 };
 
 #define NOINLINE __attribute__((noinline))
 
@@ -174,6 +174,23 @@ NOINLINE int jump_within(volatile int n)
 	return n;
 }
 
+/* jump_away leaves by jump_back. */
+NOINLINE int jump_away(int n)
+{
+	jump_back();
+	return n;
+}
+
+/* jump_named calls jump_away in a thread that is called "first", and then in the same one when it is called "second". */
+NOINLINE void jump_named(volatile int n)
+{
+	for (; n < 2; n++) {
+		system_call(NR_prctl, PR_SET_NAME, (long)(n ? "second" : "first"), 0, 0);
+		if (!jump_save())
+			jump_away(n);
+	}
+}
+
 /* run_program runs another program. */
 NOINLINE long run_program(const char *path, char *const argv[])
 {
@@ -226,6 +243,7 @@ __attribute__((used)) static void run(long *stack)
 		jump_within(depth - depth % 2);
 		if (depth >= 300)
 			jump_higher(depth);
+		jump_named(0);
 		STAP_PROBE4(user, step, i, (short)-i, here.next->x, (unsigned char)(250 + i));
 		if (*(volatile unsigned short *)&user_guarded_semaphore)
 			STAP_PROBE2(user, guarded, here.name, 1UL << 40);
