@@ -27,6 +27,7 @@ enum func_bit {
 #define FUNC_ENTRY (1ULL << FUNC_ENTRY_BIT)
 #define FUNC_ARGS (1ULL << FUNC_ARGS_BIT)
 #define FUNC_CHECKED (1ULL << FUNC_CHECKED_BIT)
+#define FUNC_TRAMPOLINE (1ULL << FUNC_TRAMPOLINE_BIT)
 
 /* Which results mean that a function failed: layout.ErrorClass. */
 enum error_class {

@@ -149,8 +149,8 @@ FUNC int ks_over(struct session *s)
 	return seek_frames(s, task) && !f->live[0] && !f->live[1];
 }
 
-// ks_end_unseen ends a session of which no return was seen, if its entry function is called again, at sp, and the first
-// call is over. A lower address alone does not say that the function calls itself: this may be another system call, with
+// ks_end_unseen ends a session of which no return was seen, if its entry function, called through a trampoline, is called again, at
+// sp, and the first call is over. A lower address alone does not say that the function calls itself: this may be another system call, with
 // another random offset.
 FUNC int ks_end_unseen(struct session *s, __u32 func, __u32 sp)
 {
@@ -175,7 +175,7 @@ static __always_inline int push(struct session *s, __u64 cookie, __u32 sp, __u64
 			return 0;
 		if (!user_sp && d <= DEPTH && at(s->calls, d - 1)->sp <= sp) // ks_push_user has done the same
 			ks_unwind(s, sp, func, 1);
-		else if (!user_sp && wanted.trampolines && (cookie & FUNC_ENTRY))
+		else if (!user_sp && wanted.trampolines && (cookie & FUNC_TRAMPOLINE))
 			ks_end_unseen(s, func, sp);
 		d = s->depth;
 		if (!d && !may_open()) // session_for has not asked: a session was open; of an interrupt, it was for another task

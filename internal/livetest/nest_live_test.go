@@ -3,6 +3,7 @@
 package livetest_test
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -37,5 +38,22 @@ func TestLiveNesting(t *testing.T) {
 	}
 	if want := "73 calls left out because too many calls of one thread were within each other"; !strings.Contains(stderr, want) {
 		t.Errorf("not told: %s, but:\n%s", want, stderr)
+	}
+}
+
+// nested has a shell make calls of ksnoop_nest within each other.
+func nested(depth int) []string {
+	return []string{"--", "sh", "-c", fmt.Sprintf("echo %d > /sys/module/ksnoop_nest/parameters/depth", depth)}
+}
+
+// TestLiveNestedEntry: a function by kprobe that opens sessions calls itself, while another one that opens sessions is called through a
+// trampoline. The calls are in one session.
+func TestLiveNestedEntry(t *testing.T) {
+	guest.Require(t)
+	loadModule(t, "ksnoop_nest", "")
+	const depth = 12
+	out, errs, status := ksnoop(t, append([]string{"trace", "-v", "-S", "-T", "-s", "none", "-e", "ksnoop_nest", "-e", "bprm_execve"}, nested(depth)...)...)
+	if n := len(regexp.MustCompile(`[→↔] ksnoop_nest`).FindAllString(out, -1)); n != depth || strings.Contains(errs, "not seen") || status != 0 {
+		t.Errorf("status %d: %d calls, want %d:\n%s\n%s", status, n, depth, out, errs)
 	}
 }
