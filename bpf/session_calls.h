@@ -7,8 +7,20 @@
 #ifndef KSNOOP_SESSION_CALLS_H
 #define KSNOOP_SESSION_CALLS_H
 
-// forget takes off the calls from index n on, whose returns were not seen. The session ends
-// if none is left. Of functions of the kernel, the calls of entry functions within it were most likely
+// give_up_inside gives up the kept chains that hang under calls from index n on, whose results will not be known. It has no branches, since
+// the verifier would follow what comes then once for each way.
+static __always_inline void give_up_inside(struct session *s, __u64 n)
+{
+	__u64 given_up = 0;
+
+#pragma unroll
+	for (__u32 i = 0; i < KEPT; i++)
+		given_up |= (n - s->kept[i].from) >> 63 << i;
+	s->keeps &= ~given_up;
+}
+
+// forget takes off the calls from index n on, whose returns were not seen, with the failing chains that hang under them. The session
+// ends if none is left. Of functions of the kernel, the calls of entry functions within it were most likely
 // no such calls: since each system call begins at another random offset in the stack, a call can be at
 // a lower address than an earlier one that is over. They should have opened sessions.
 static __always_inline void forget(struct session *s, __u32 n)
@@ -18,7 +30,8 @@ static __always_inline void forget(struct session *s, __u32 n)
 	if (n)
 		ks_log_unseen(s, n);
 	s->depth = n;
-	s->failing = s->keeps = 0;
+	s->failing = 0; // the chain in place hangs under the innermost call
+	give_up_inside(s, n);
 	if (!n) {
 		__sync_fetch_and_add(&open_sessions, -1);
 		if (!s->calls[0].result) // of a function of the kernel

@@ -384,6 +384,24 @@ func TestLiveUserRenamed(t *testing.T) {
 	}
 }
 
+// TestLiveUserFailureKept: a failure that may be the reason stays one when the return of a later call is not seen: of fail_jump, which ends by
+// longjmp. user.c says that fail_whole returns the error of fail_first.
+func TestLiveUserFailureKept(t *testing.T) {
+	guest.Require(t)
+	file := userProgram(t)
+	args := []string{"trace", "-s", "none"}
+	for i, function := range []string{"fail_whole", "fail_first", "fail_later", "fail_jump"} {
+		args = append(args, []string{"-e", "-a"}[min(i, 1)], "uprobe:"+file+":"+function)
+	}
+	out, errs, status := ksnoop(t, append(args, "--", file, "3")...)
+	failed := func(function string) int {
+		return len(regexp.MustCompile(`\[-ENOENT\] +`+function).FindAllString(out, -1))
+	}
+	if failed("fail_whole") != 3 || failed("fail_first") != 3 || strings.Contains(out, "fail_later") || status != 0 || counted(t, errs, "returns of calls in a session not seen") != 3 {
+		t.Errorf("status %d:\n%s\n%s", status, out, errs)
+	}
+}
+
 // TestLiveUserExec: a session that begins in a program ends when its thread runs another one.
 func TestLiveUserExec(t *testing.T) {
 	guest.Require(t)

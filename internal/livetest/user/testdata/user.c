@@ -12,7 +12,7 @@ enum { NR_openat = 257, NR_execve = 59, NR_exit_group = 231, NR_prctl = 157 };
 #else
 enum { NR_openat = 56, NR_execve = 221, NR_exit_group = 94, NR_prctl = 167 };
 #endif
-enum { AT_FDCWD = -100, O_RDONLY = 0, PR_SET_NAME = 15 };
+enum { AT_FDCWD = -100, O_RDONLY = 0, ENOENT = 2, PR_SET_NAME = 15 };
 
 #define NOINLINE __attribute__((noinline))
 
@@ -191,6 +191,35 @@ NOINLINE void jump_named(volatile int n)
 	}
 }
 
+/* fail_whole fails with the error of fail_first. Meanwhile the call of fail_jump, which fail_later makes, does not return. */
+NOINLINE int fail_first(int n)
+{
+	__asm__ volatile("" : "+r"(n));
+	return -ENOENT;
+}
+
+NOINLINE int fail_jump(int n)
+{
+	jump_back();
+	return n;
+}
+
+NOINLINE int fail_later(volatile int n)
+{
+	if (!jump_save())
+		fail_jump(n);
+	return 0;
+}
+
+NOINLINE int fail_whole(int n)
+{
+	int error = fail_first(n);
+
+	fail_later(n);
+	__asm__ volatile("" : "+r"(error));
+	return error;
+}
+
 /* run_program runs another program. */
 NOINLINE long run_program(const char *path, char *const argv[])
 {
@@ -244,6 +273,7 @@ __attribute__((used)) static void run(long *stack)
 		if (depth >= 300)
 			jump_higher(depth);
 		jump_named(0);
+		fail_whole(i);
 		STAP_PROBE4(user, step, i, (short)-i, here.next->x, (unsigned char)(250 + i));
 		if (*(volatile unsigned short *)&user_guarded_semaphore)
 			STAP_PROBE2(user, guarded, here.name, 1UL << 40);
