@@ -265,7 +265,7 @@ struct path_mark {
 struct path {
 	__u64 stack; /* whose it is; 0: free */
 	__u32 depth; /* marks */
-	__u32 pad;
+	__u32 beyond; /* low half of the stack pointer of the outermost call that found no room for a mark; 0: none is open */
 	struct path_mark mark[PATH_DEPTH];
 	struct path_step step[PATH_STEPS];
 };

@@ -433,11 +433,11 @@ const (
 )
 
 type enginePath struct {
-	_     structs.HostLayout
-	Stack uint64
-	Depth uint32
-	Pad   uint32
-	Mark  [8]struct {
+	_      structs.HostLayout
+	Stack  uint64
+	Depth  uint32
+	Beyond uint32
+	Mark   [8]struct {
 		_      structs.HostLayout
 		Sp     uint64
 		Probe  uint32

@@ -240,7 +240,7 @@ const (
 	//
 	//	int ks_enter_path(__u64 sp)
 	//
-	// sp is the stack pointer at the first instruction.
+	// sp is the stack pointer at the first instruction. No room is not counted, for the call may not be wanted.
 	//
 	// Callers: entry programs of calls by kprobes whose ways are wanted, before all predicates.
 	FuncEnterPath = "ks_enter_path"

@@ -69,7 +69,7 @@ static __always_inline struct path *path_of(__u64 sp, bool claim)
 		if (!p)
 			break;
 		if (!p->stack && !__sync_val_compare_and_swap(&p->stack, 0, stack)) {
-			p->depth = 0;
+			p->depth = p->beyond = 0;
 			__sync_fetch_and_add(&paths_open, 1);
 			return p;
 		}
@@ -78,9 +78,14 @@ static __always_inline struct path *path_of(__u64 sp, bool claim)
 }
 
 // path_top returns the mark of the innermost call that is open at an address; NULL if there is
-// none. It forgets those that are over.
+// none, or if that call found no room for a mark. It forgets those that are over.
 static __always_inline struct path_mark *path_top(struct path *p, __u64 sp)
 {
+	if (p->beyond) {
+		if (p->beyond >= (__u32)sp) // a stack has one upper half
+			return 0;
+		p->beyond = 0;
+	}
 	for (__u32 i = 0; i < PATH_DEPTH; i++) {
 		__u32 depth = p->depth;
 		struct path_mark *m;
@@ -104,22 +109,26 @@ static __always_inline void path_release(struct path *p)
 	__sync_lock_test_and_set(&p->stack, 0);
 }
 
-// path_push adds a mark for a call. What is deeper than there is room for has none: then the
-// marks below must not take the steps of its calls for their own.
+// path_push adds a mark for a call. If there is no room for it, what is passed until the call is over is in no way: a mark further
+// out must not take it for its own.
 static __always_inline struct path_mark *path_push(struct path *p, __u64 sp)
 {
 	struct path_mark *below = path_top(p, sp + 1), *m;
 	__u32 first = 0;
 	__u64 depth;
 
+	if (p->beyond)
+		return 0;
 	if (below) {
 		__u32 room = PATH_STEPS - below->first;
 
 		first = below->first + (below->count < room ? below->count : room);
 	}
 	depth = p->depth;
-	if (depth >= PATH_DEPTH)
+	if (depth >= PATH_DEPTH) {
+		p->beyond = (__u32)sp;
 		return 0;
+	}
 	asm volatile("%0 &= %1" : "+r"(depth) : "i"(PATH_DEPTH - 1)); // Linux 6.1 forgets the test by here
 	m = &p->mark[depth];
 	m->sp = sp;
@@ -130,7 +139,8 @@ static __always_inline struct path_mark *path_push(struct path *p, __u64 sp)
 	return m;
 }
 
-// ks_enter_path marks a call inside of another one that has a path.
+// ks_enter_path marks a call inside of another one that has a path. Whether the call is wanted is not known yet: ks_open_path counts it if
+// there is no room.
 FUNC int ks_enter_path(__u64 sp)
 {
 	struct path *p;
@@ -138,8 +148,8 @@ FUNC int ks_enter_path(__u64 sp)
 	if (!paths_open)
 		return 0;
 	p = path_of(sp, false);
-	if (p && !path_push(p, sp))
-		ks_count(LOST_PATH);
+	if (p)
+		path_push(p, sp);
 	return 0;
 }
 

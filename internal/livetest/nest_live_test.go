@@ -5,6 +5,7 @@ package livetest_test
 import (
 	"fmt"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -44,6 +45,30 @@ func TestLiveNesting(t *testing.T) {
 // nested has a shell make calls of ksnoop_nest within each other.
 func nested(depth int) []string {
 	return []string{"--", "sh", "-c", fmt.Sprintf("echo %d > /sys/module/ksnoop_nest/parameters/depth", depth)}
+}
+
+// TestLiveNestedPaths: of 12 calls within each other the 8 outermost have their way, which is that of no call within them. The others
+// are counted once, if their predicates hold. A call of ksnoop_nest makes one decision, whether it calls itself.
+func TestLiveNestedPaths(t *testing.T) {
+	guest.Require(t)
+	if runtime.GOARCH == "arm64" {
+		t.Skip("modules are too far away from the kernel there")
+	}
+	loadModule(t, "ksnoop_nest", "")
+	file := recordingFile(t)
+	_, errs, status := ksnoop(t, append([]string{"trace", "-s", "none", "--record", file, "ksnoop_nest((int)$arg1 != 2, path())"}, nested(12)...)...)
+	out, _, _ := replayed(t, file, "--format", "json")
+	whole := 0
+	for _, c := range paths(t, out) {
+		if n := len(c.Path.Decisions); n > 1 {
+			t.Errorf("a way with %d decisions", n)
+		} else if n == 1 && !c.Path.Broken {
+			whole++
+		}
+	}
+	if n := counted(t, errs, "calls without their path"); whole != 8 || n != 3 || status != 0 {
+		t.Errorf("status %d: %d ways, want 8; %d lost, want 3:\n%s\n%s", status, whole, n, errs, out)
+	}
 }
 
 // TestLiveNestedEntry: a function by kprobe that opens sessions calls itself, while another one that opens sessions is called through a
