@@ -26,14 +26,14 @@ volatile __u64 nothing;
 __u64 unmarked[MARKED];
 __u32 mark_due;
 
-// add adds to a counter of this CPU.
+// add adds to a counter of this CPU. An interrupt may do so meanwhile, and other tasks, if the program is preempted.
 static __always_inline void add(enum counter which, __u32 many)
 {
 	__u32 key = which;
 	__u64 *n = bpf_map_lookup_elem(&counters, &key);
 
 	if (n)
-		*n += many;
+		__sync_fetch_and_add(n, many);
 }
 
 FUNC void ks_count(enum counter which)
