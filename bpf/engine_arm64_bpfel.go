@@ -950,6 +950,7 @@ const (
 	engineVarUntyped         = "untyped"
 	engineVarWanted          = "wanted"
 	engineVarWindowCalls     = "window_calls"
+	engineVarWindowFirst     = "window_first"
 	engineVarWindowStart     = "window_start"
 )
 
@@ -1074,6 +1075,7 @@ type engineVariableSpecs struct {
 	Untyped       *ebpf.VariableSpec `ebpf:"untyped"`
 	Wanted        *ebpf.VariableSpec `ebpf:"wanted"`
 	WindowCalls   *ebpf.VariableSpec `ebpf:"window_calls"`
+	WindowFirst   *ebpf.VariableSpec `ebpf:"window_first"`
 	WindowStart   *ebpf.VariableSpec `ebpf:"window_start"`
 }
 
@@ -1178,6 +1180,7 @@ type engineVariables struct {
 	Untyped       *ebpf.Variable `ebpf:"untyped"`
 	Wanted        *ebpf.Variable `ebpf:"wanted"`
 	WindowCalls   *ebpf.Variable `ebpf:"window_calls"`
+	WindowFirst   *ebpf.Variable `ebpf:"window_first"`
 	WindowStart   *ebpf.Variable `ebpf:"window_start"`
 }
 

@@ -147,22 +147,26 @@ static __always_inline void mark_losses(void)
 }
 
 // At most rate_limit.most calls are sent in a window, unless it is 0. A window begins with
-// the first call after the last window has ended.
+// the first call after the last window has ended. Calls are numbered, over all windows; window_first is the number of that first call.
 const volatile struct rate_limit rate_limit;
-__u64 window_start, window_calls;
+__u64 window_start, window_first, window_calls;
 
-// ks_admit counts calls in the window. Two calls that begin a window at the same time may
-// admit one more than most; but each call is either sent or counted.
+// ks_admit admits a call if it is among the first of its window. Until the call that begins a window has set window_first, other calls
+// belong to the window before. If that takes long, too few calls are admitted, not too many. Each is either sent or counted.
 FUNC int ks_admit(void)
 {
-	__u64 now = bpf_ktime_get_ns(), start = window_start;
+	__u64 now = bpf_ktime_get_ns(), start = window_start, first = window_first, number;
+	bool begins;
 
 	if (is_own(bpf_get_current_pid_tgid()))
 		return 0;
-	if ((__s64)(now - start) >= (__s64)rate_limit.window &&
-	    __sync_val_compare_and_swap(&window_start, start, now) == start)
-		window_calls = 0;
-	if (__sync_fetch_and_add(&window_calls, 1) < rate_limit.most)
+	begins = (__s64)(now - start) >= (__s64)rate_limit.window && __sync_val_compare_and_swap(&window_start, start, now) == start;
+	number = __sync_fetch_and_add(&window_calls, 1);
+	if (begins) {
+		__sync_val_compare_and_swap(&window_first, first, number);
+		return 1;
+	}
+	if (number - first < rate_limit.most)
 		return 1;
 	ks_lost(RATE_LIMITED);
 	return 0;
