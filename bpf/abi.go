@@ -75,7 +75,9 @@ const (
 	LostInner  = Counter(engineCounterLOST_INNER) // calls of entry functions taken for calls within an earlier one whose return was not seen
 	// UnseenReturn are returns of functions of the process that the kernel will not show.
 	UnseenReturn = Counter(engineCounterUNSEEN_RETURN)
-	Counters     = Counter(engineCounterCOUNTERS) // how many there are
+	// MissedTask are starts, ends and switches of tasks for which the kernel did not run the engine's own programs.
+	MissedTask = Counter(engineCounterMISSED_TASK)
+	Counters   = Counter(engineCounterCOUNTERS) // how many there are
 )
 
 // Marked are the causes whose losses the engine marks in the stream.

@@ -176,7 +176,8 @@ const (
 	engineCounterSHORT_STACK     engineCounter = 28
 	engineCounterLOST_INNER      engineCounter = 29
 	engineCounterUNSEEN_RETURN   engineCounter = 30
-	engineCounterCOUNTERS        engineCounter = 31
+	engineCounterMISSED_TASK     engineCounter = 31
+	engineCounterCOUNTERS        engineCounter = 32
 )
 
 type engineErrorClass uint32

@@ -23,14 +23,28 @@ type skipped struct {
 	busy   uint64 // because another was running
 	flight uint64 // because it could not wait for another return, or for busy's reason as well: see shared
 	shared uint64 // of flight, at most so many for busy's reason
+	tasks  uint64 // of the engine's own programs, for busy's reason
 }
 
 // since returns how much n has grown since then, with each miss told by its reason.
-func (n skipped) since(then skipped) (busy, flight uint64) {
-	busy, flight = n.busy-min(n.busy, then.busy), n.flight-min(n.flight, then.flight)
-	shared := min(flight, n.shared-min(n.shared, then.shared))
-	return busy + shared, flight - shared
+func (n skipped) since(then skipped) (d skipped) {
+	d = skipped{
+		busy:   n.busy - min(n.busy, then.busy),
+		flight: n.flight - min(n.flight, then.flight),
+		tasks:  n.tasks - min(n.tasks, then.tasks),
+	}
+	shared := min(d.flight, n.shared-min(n.shared, then.shared))
+	d.busy += shared
+	d.flight -= shared
+	return d
 }
+
+// A following program is one of the engine's own, which follow what tasks do. The kernel skips each only where it runs
+// already: where a task was preempted in it, which takes PREEMPT_RT.
+type following struct{ program }
+
+// Close does nothing: the engine closes its programs.
+func (following) Close() error { return nil }
 
 // An awaiting link or event sees returns. The kernel sees no call for whose return it has no
 // room: that of kprobe.multi and kprobe.session is up to Linux 6.13 for twice as many
@@ -83,6 +97,11 @@ func (t *Tracer) missed() (n skipped, uncounted bool) {
 	for _, c := range t.probes {
 		known := true
 		switch c := c.(type) {
+		case following:
+			stats, err := c.Stats()
+			if known = err == nil; known {
+				n.tasks += stats.RecursionMisses
+			}
 		case program:
 			stats, err := c.Stats()
 			if known = err == nil; known {

@@ -31,8 +31,8 @@ func TestPair(t *testing.T) {
 			}
 			return n
 		}
-		if busy, flight := missed(c.entriesLater, c.returnsLater).since(missed(c.entries, c.returns)); busy != c.busy || flight != c.flight {
-			t.Errorf("%s: %d skipped, %d without room, want %d and %d", name, busy, flight, c.busy, c.flight)
+		if n := missed(c.entriesLater, c.returnsLater).since(missed(c.entries, c.returns)); n != (skipped{busy: c.busy, flight: c.flight}) {
+			t.Errorf("%s: %+v, want %d skipped, %d without room", name, n, c.busy, c.flight)
 		}
 	}
 	alone := []closer{awaiting{misses(3)}}

@@ -61,6 +61,7 @@ func TestCounters(t *testing.T) {
 	}
 	want[bpf.Missed] = 2*5 + 3 // the programs, and the link of entries
 	want[bpf.MissedReturn] += 3
+	want[bpf.MissedTask] = 5 // the one that gives back what a task has kept
 	want[bpf.LostRecursion] += 9
 	want[bpf.PausedTime] = 0
 	if got != want {
@@ -115,6 +116,22 @@ func TestMissed(t *testing.T) {
 		if err != nil || got[bpf.Missed] != c.entries || got[bpf.MissedReturn] != c.returns || tracer.Uncounted() != c.uncounted {
 			t.Errorf("%+v: %d and %d, uncounted %v, %v", c, got[bpf.Missed], got[bpf.MissedReturn], tracer.Uncounted(), err)
 		}
+	}
+}
+
+// TestMissedTasks: what the engine's own programs have missed is counted apart from calls.
+func TestMissedTasks(t *testing.T) {
+	k := newFake(t)
+	k.skips = 40
+	tracer := k.sessions(io.Discard)
+	k.skips = 45
+	for i := range uint32(bpf.Counters) {
+		fakeTable{k, bpf.MapCounters}.Put(i, []uint64{0})
+	}
+	got, err := tracer.Counters()
+	// The engine has a program each for the exit and for the end of a task with a session. The two functions have one at both ends.
+	if err != nil || got[bpf.MissedTask] != 2*5 || got[bpf.Missed] != 4*5 {
+		t.Errorf("of tasks %d, of calls %d, %v", got[bpf.MissedTask], got[bpf.Missed], err)
 	}
 }
 

@@ -312,7 +312,7 @@ func (t *Tracer) followTasks(spec *ebpf.CollectionSpec) error {
 		if err != nil {
 			return fmt.Errorf("following processes: %w", err)
 		}
-		t.probes = append(t.probes, l)
+		t.probes = append(t.probes, following{prog}, l)
 		if name == bpf.ProgSessionSwitch { // the others run when something ends, this one all the time
 			t.measured = append(t.measured, measured{prog, RunCost(layout.MethodTPBTF)})
 		}
@@ -595,9 +595,10 @@ func (t *Tracer) Counters() ([bpf.Counters]uint64, error) {
 		return sums, fmt.Errorf("reading the counters: %w", err)
 	}
 	t.uncounted = uncounted
-	busy, flight := skipped.since(t.skipped)
-	sums[bpf.Missed] = busy
-	sums[bpf.MissedReturn] += flight
+	since := skipped.since(t.skipped)
+	sums[bpf.Missed] = since.busy
+	sums[bpf.MissedReturn] += since.flight
+	sums[bpf.MissedTask] = since.tasks
 	sums[bpf.PausedTime] = uint64(t.pausedFor().Milliseconds())
 	return sums, nil
 }

@@ -126,7 +126,7 @@ var causes = [bpf.Counters]string{
 	bpf.Missed: "missed", bpf.LostSession: "session", bpf.LostNMI: "nmi", bpf.PausedTime: "paused_ms", bpf.MissedReturn: "missed_return",
 	bpf.LeftFine: "left_fine", bpf.LeftError: "left_error", bpf.LeftShort: "left_short", bpf.LeftUnmet: "left_unmet", bpf.LostChain: "chain", bpf.Overwritten: "overwritten",
 	bpf.LostKey: "key", bpf.LostRow: "row", bpf.LostKeptStack: "kept_stack", bpf.LostPath: "path",
-	bpf.ShortStack: "short_stack", bpf.LostInner: "inner", bpf.UnseenReturn: "unseen_return",
+	bpf.ShortStack: "short_stack", bpf.LostInner: "inner", bpf.UnseenReturn: "unseen_return", bpf.MissedTask: "missed_task",
 }
 
 // AppendLoss appends that records are missing.
