@@ -262,6 +262,16 @@ func (t *Trace) Failed() *session.Session {
 		}}
 }
 
+// Quiet has the entry function return void, and returns Failed. The session's error is that of
+// read: what the register of the entry function's result holds means nothing.
+func (t *Trace) Quiet() *session.Session {
+	s := t.Failed()
+	s.Func.Result, s.Func.Class = nil, layout.NeverFails
+	f := &s.Chain.Frames[0]
+	f.Result, f.Failed = Errno(5), false
+	return s
+}
+
 // Evil is a name as somebody would choose it who wants to act on a terminal, or on what reads
 // a format: escape sequences, lines of its own, marks of direction, separators, and what is
 // no UTF-8.

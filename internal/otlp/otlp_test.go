@@ -125,6 +125,12 @@ func TestSession(t *testing.T) {
 	if want := `events=[{time_unix_nano=` + at(2000) + ` name="calls were nested deeper than is kept" attributes=[ksnoop.count=3]}]`; !strings.Contains(lines[0], want) {
 		t.Errorf("%s\nwant %s", lines[0], want)
 	}
+	if out, err = p.AppendSession(p.forget(nil), k.Quiet()); err != nil {
+		t.Fatal(err)
+	}
+	if root := read(t, out)[0]; !strings.HasSuffix(root, `status={message="ENOMEM" code=STATUS_CODE_ERROR}}`) || !strings.Contains(root, ` error.type="ENOMEM"`) {
+		t.Errorf("a session whose entry function returns void: %s", root)
+	}
 	x.State = session.Hung
 	if out, err = p.AppendSession(p.forget(nil), x); err != nil {
 		t.Fatal(err)

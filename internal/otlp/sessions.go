@@ -66,8 +66,11 @@ func (p *Printer) span(t trace, x *session.Session, nodes []samples.Node, i int)
 		parent = 0
 	}
 	failure := ""
-	if n.Finished && n.Func.Result != nil {
+	if n.Finished {
 		failure = samples.Errno(n.Func.Class, n.Result)
+	}
+	if i == 0 && failure == "" { // the root stands for the session
+		failure = samples.SessionErrno(x)
 	}
 	p.beginSpan(t, i, parent, n.Func.Name, n.Entry, n.Entry+min(n.Duration, ^n.Entry), failure)
 	a := &p.attrs

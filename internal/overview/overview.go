@@ -121,12 +121,11 @@ func (p *Printer) AppendSession(dst []byte, x *session.Session) ([]byte, error) 
 		return dst, nil
 	}
 	p.saw(x.Start, x.End)
-	innermost, name := x.Func, ""
+	innermost := x.Func
 	if n := len(x.Chain.Frames); x.Failed && n > 0 {
-		first := &x.Chain.Frames[0]
-		innermost, name = x.Chain.Frames[n-1].Func, samples.Errno(first.Func.Class, first.Result)
+		innermost = x.Chain.Frames[n-1].Func
 	}
-	p.add(byError, 0, name, innermost)
+	p.add(byError, 0, samples.SessionErrno(x), innermost)
 	nodes := p.sampler.Nodes(x)
 	for i := range nodes {
 		n := &nodes[i]

@@ -3,6 +3,7 @@
 package overview
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -119,5 +120,33 @@ stats(self_off_cpu)[$func]
 		if diff := cmp.Diff(want, end(t, p)); diff != "" {
 			t.Errorf("%t: %s", timed, diff)
 		}
+	}
+}
+
+// TestErrorOfVoid: a session whose entry function returns void has the error that came up to it. A
+// call without a return has none, and a session that has not failed neither.
+func TestErrorOfVoid(t *testing.T) {
+	k := formattest.New(t, "t_")
+	k.Sessions(false, "t_open", "t_read", "t_alloc")
+	unseen, fine := k.Failed(), k.Failed()
+	unseen.Chain.Frames[0].Finished, unseen.Chain.Frames[0].Failed = false, false
+	unseen.Chain.Frames[1].Result = formattest.Errno(5)
+	fine.Failed, fine.State = false, session.Exited
+	p := New(&k.Run, false, output.NewSummaries(k.Run, nil, false))
+	for _, x := range []*session.Session{k.Quiet(), k.Quiet(), unseen, fine} {
+		if _, err := p.AppendSession(nil, x); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const want = `count()[error, leaf]
+    error     leaf     count()
+    "ENOMEM"  t_alloc        2
+    ""        t_open         1
+    "EIO"     t_alloc        1
+
+`
+	got, _, _ := strings.Cut(end(t, p), "stats(")
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }

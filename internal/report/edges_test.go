@@ -69,6 +69,17 @@ func TestBrowserTree(t *testing.T) {
 	}
 }
 
+// TestBrowserErrorOfVoid: the row of a session whose entry function returns void has the error that came up to it.
+func TestBrowserErrorOfVoid(t *testing.T) {
+	b := newBrowser(t, 1200, 700)
+	k := formattest.New(t, "t_")
+	k.Sessions(false, "t_open", "t_read", "t_alloc")
+	b.open(printed(t, New(k.Run), k.Quiet()))
+	if got, want := eval[string](b, "document.querySelector('.row').innerText"), "+0.000000\n1.000 µs\ncat\n8\nt_open\n-ENOMEM\nin t_alloc [NULL]   "; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 // someCalls prints n calls of t_open, of which only the entry was recorded unless whole.
 func someCalls(t *testing.T, n int, whole bool) []byte {
 	t.Helper()

@@ -92,6 +92,24 @@ func TestSessions(t *testing.T) {
 			}
 		}
 	}
+	// A function that returns void lets an error pass; what is in the register means nothing.
+	passed := made(500, 900, 1, false)
+	passed.Failed = true
+	passed.Chain.Frames = append(passed.Chain.Frames, session.Frame{Func: f, Result: 1<<64 - 12, Failed: true, Finished: true})
+	for name, test := range map[string]struct {
+		filter Sessions
+		want   bool
+	}{
+		"-x any":    {Sessions{Failed: true}, true},
+		"-x ENOMEM": {Sessions{Failed: true, Only: []uint16{12}}, true},
+		"-x NULL":   {Sessions{Failed: true, Only: []uint16{0}}, false},
+		"-X ENOMEM": {Sessions{Except: []uint16{12}}, false},
+		"-X NULL":   {Sessions{Except: []uint16{0}}, true},
+	} {
+		if got := test.filter.Keep(passed); got != test.want {
+			t.Errorf("%s: a session of a function that returns void: %t", name, got)
+		}
+	}
 	ours := made(1, 2, 0, false)
 	ours.Inner = bpf.Inner{PID: 7, TID: 8, Ours: true}
 	if f := (Sessions{Filter: Filter{PIDs: []uint32{7}}}); !f.Keep(ours) {

@@ -55,10 +55,11 @@ func (f *Sessions) Keep(s *session.Session) bool {
 
 // failure returns the number of the error that a session failed with; 0 is that of NULL.
 func failure(s *session.Session) (number uint16, failed bool) {
-	if !s.Failed || len(s.Chain.Frames) == 0 {
+	f := s.Chain.Failure()
+	if !s.Failed || f == nil {
 		return 0, s.Failed
 	}
-	return uint16(-uint32(s.Chain.Frames[0].Result) & maxError), true
+	return uint16(-uint32(f.Result) & maxError), true
 }
 
 // maxError is the largest number that the engine keeps of an error.

@@ -65,6 +65,16 @@ func (s *Sampler) Session(x *session.Session) iter.Seq[*Sample] {
 	}
 }
 
+// SessionErrno returns the name of the error that a session failed with, as Errno does; "" if it
+// did not fail.
+func SessionErrno(x *session.Session) string {
+	f := x.Chain.Failure()
+	if !x.Failed || f == nil {
+		return ""
+	}
+	return Errno(f.Func.Class, f.Result)
+}
+
 // Nodes returns the recorded calls of a session, callers before what they call: those of its
 // chains and of its trace, each once.
 func (s *Sampler) Nodes(x *session.Session) []Node {

@@ -22,7 +22,7 @@ type Session struct {
 	Start, End uint64
 	State      State
 	Func       *plan.Probe // the entry function
-	Failed     bool        // by the error class of its result
+	Failed     bool        // with the error of Chain.Failure
 	// Interrupt says that an interrupt on CPU made the calls, not the thread that it
 	// interrupted.
 	Interrupt bool
@@ -114,6 +114,18 @@ type Chain struct {
 	// error number if there are none.
 	AllBranches bool
 	NoBranches  uint8
+}
+
+// Failure returns the call whose error is that of the whole chain; nil if there is none. It is
+// the outermost one that failed: a function whose result cannot show an error lets that of its
+// callee pass. The engine's filter for errors does the same.
+func (c *Chain) Failure() *Frame {
+	for i := range c.Frames {
+		if f := &c.Frames[i]; f.Finished && f.Failed {
+			return f
+		}
+	}
+	return nil
 }
 
 // A Frame is one call of a chain.

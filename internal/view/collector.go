@@ -94,7 +94,7 @@ func (c *Collector) AppendEnd(dst []byte, _ *output.Totals) ([]byte, error) { re
 func appendSessionRow(dst []byte, s *session.Session, boot time.Time) []byte {
 	result, where := "", ""
 	if s.Failed {
-		result = errorOf(&s.Chain)
+		result = errorOf(s)
 		if n := len(s.Chain.Frames); n > 1 {
 			where = " in " + terminal.Name(s.Chain.Frames[n-1].Func.Name)
 		}
@@ -104,24 +104,16 @@ func appendSessionRow(dst []byte, s *session.Session, boot time.Time) []byte {
 	return fmt.Appendf(dst, "%s %11.3fus %7d %-15s %-14s %s%s", at, us, s.TID, terminal.Name(s.Comm), result, nameOf(s), where)
 }
 
-// errorOf returns the error of a chain as stacks have it; "" if there is none. It is that of the
-// entry function or, if the type of its result cannot show one, of the outermost call whose type
-// can.
-func errorOf(c *session.Chain) string {
-	for i := range c.Frames {
-		f := &c.Frames[i]
-		if !f.Finished {
-			continue // it has no result
-		}
-		switch name := samples.Errno(f.Func.Class, f.Result); name {
-		case "":
-		case "NULL":
-			return "[NULL]"
-		default:
-			return "[-" + name + "]"
-		}
+// errorOf returns the error of a session as stacks have it; "" if there is none.
+func errorOf(s *session.Session) string {
+	switch name := samples.SessionErrno(s); name {
+	case "":
+		return ""
+	case "NULL":
+		return "[NULL]"
+	default:
+		return "[-" + name + "]"
 	}
-	return ""
 }
 
 // nameOf names the entry function of a session.

@@ -365,14 +365,15 @@ func TestSessionRow(t *testing.T) {
 	k.Sessions(false, "t_open", "t_read", "t_alloc")
 	silent := *k.Probe("open") // as a function without a result
 	silent.Result, silent.Class = nil, layout.NeverFails
+	silence := func(f *session.Frame) { f.Func, f.Failed = &silent, false }
 	for _, c := range []struct {
 		name   string
 		change func(s *session.Session)
 		want   string
 	}{
 		{"the entry function's", func(*session.Session) {}, "cat             [-ENOMEM]      t_open in t_alloc"},
-		{"of the last call that can", func(s *session.Session) { s.Chain.Frames[0].Func = &silent }, "cat             [-ENOMEM]      t_open in t_alloc"},
-		{"NULL", func(s *session.Session) { s.Chain.Frames[0].Func, s.Chain.Frames[1].Func = &silent, &silent }, "cat             [NULL]         t_open in t_alloc"},
+		{"of the last call that can", func(s *session.Session) { silence(&s.Chain.Frames[0]) }, "cat             [-ENOMEM]      t_open in t_alloc"},
+		{"NULL", func(s *session.Session) { silence(&s.Chain.Frames[0]); silence(&s.Chain.Frames[1]) }, "cat             [NULL]         t_open in t_alloc"},
 		{"of one that has returned", func(s *session.Session) { s.Chain.Frames[0].Finished, s.Chain.Frames[0].Result = false, 0 }, "cat             [-ENOMEM]      t_open in t_alloc"},
 		{"of none", func(s *session.Session) { s.Chain.Frames = nil }, "cat                            t_open"},
 		{"two lines", func(s *session.Session) { s.Comm = "a\nb" }, `a\nb            [-ENOMEM]      t_open in t_alloc`},
