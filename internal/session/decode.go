@@ -210,13 +210,17 @@ func lasting(base uint32, data []byte) uint32 {
 
 // header returns a session filled in from a record's header.
 func (d *Decoder) header(h *bpf.SessionHeader) *Session {
-	s := &Session{PID: h.PID, TID: h.TID, Inner: h.Inner, Comm: text(h.Comm[:]), Leader: text(h.Leader[:]), Start: h.Start, End: h.End,
-		Func: d.Plan.Probes[h.Func], Failed: h.Failed, Interrupt: h.Interrupt, CPU: h.CPU, HasOffCPU: h.HasOffCPU, Owner: h.Owner, HasOwner: h.HasOwner, Parent: h.Parent, HasParent: h.HasParent,
+	s := &Session{PID: h.PID, TID: h.TID, Inner: h.Inner, Comm: text(h.Comm[:]), Start: h.Start, End: h.End,
+		Func: d.Plan.Probes[h.Func], Interrupt: h.Interrupt, CPU: h.CPU, HasOffCPU: h.HasOffCPU, Owner: h.Owner, HasOwner: h.HasOwner, Parent: h.Parent, HasParent: h.HasParent,
 		Lost: Lost{Deep: h.LostDeep, Args: h.LostValues, Chunk: h.LostChunks, Returns: h.LostReturns, Room: h.LostRoom, Reasons: h.LostChains}}
 	if len(h.Tail) > 0 {
 		s.User = &event.Event{Event: h.Event(), Tail: bytes.Clone(h.Tail)}
 	}
+	// The engine sets the name of the process, and whether the session failed, when it closes one. Other records
+	// have what an earlier session has left in the same place; of one that hangs, the name is its own.
 	switch h.Kind {
+	case bpf.SessionChunk, bpf.SessionChain, bpf.SessionDrop:
+		return s
 	case bpf.SessionHung:
 		s.State = Hung
 	case bpf.SessionExit:
@@ -224,6 +228,7 @@ func (d *Decoder) header(h *bpf.SessionHeader) *Session {
 	case bpf.SessionExec:
 		s.State = Replaced
 	}
+	s.Leader, s.Failed = text(h.Leader[:]), h.Failed && s.State != Hung
 	return s
 }
 

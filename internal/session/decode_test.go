@@ -370,8 +370,8 @@ func TestDecode(t *testing.T) {
 			record(with(func(h *bpf.SessionHeader) { h.Kind = bpf.SessionHung }), append(slices.Clone(first), further...), nil),
 			record(with(func(h *bpf.SessionHeader) { h.Kind = bpf.SessionHung }), append(append(slices.Clone(first), second[:itemAt-1-uint32(len(first))]...), further...), nil),
 			record(head, all, calls[:1], 0xa)}, []string{
-			"outer 7/8 comm state=2 failed=true\n chain []\n 0>outer 0 0 {0700000000000000}\n 1>inner 0 0 name:000000008088ffff \"eth0\" count:0300000000000000 \"\"",
-			"outer 7/8 comm state=2 failed=true\n chain []\n 0>outer 0 0 {0700000000000000}\n 1>inner 0 0 name:000000008088ffff \"eth0\" count:0300000000000000 \"\"\n 2=leaf 5 0",
+			"outer 7/8 comm state=2 failed=false\n chain []\n 0>outer 0 0 {0700000000000000}\n 1>inner 0 0 name:000000008088ffff \"eth0\" count:0300000000000000 \"\"",
+			"outer 7/8 comm state=2 failed=false\n chain []\n 0>outer 0 0 {0700000000000000}\n 1>inner 0 0 name:000000008088ffff \"eth0\" count:0300000000000000 \"\"\n 2=leaf 5 0",
 			"outer 7/8 comm state=0 failed=true\n chain outer=-22 [a]\n 0>outer 0 0\n 1>inner 0 0 name:000000008088ffff \"eth0\" count:0300000000000000 \"\" {0500000000000000}\n" +
 				" 2=leaf 5 0\n 1<inner 20 -22 {0500000000000000}\n 0<outer 40 -22"}, 0},
 		{"interim chain, live", Decoder{Traced: true, Live: true}, [][]byte{
@@ -415,6 +415,30 @@ func TestDecode(t *testing.T) {
 		}
 		if d.Orphans() != c.orphans {
 			t.Errorf("%s: %d orphans, want %d", c.name, d.Orphans(), c.orphans)
+		}
+	}
+}
+
+// TestDecodeStale: only a record of a session that is over says whether it failed. In others the engine has left this, and the
+// name of the process, of an earlier session (ks_close). session_hung sets the name.
+func TestDecodeStale(t *testing.T) {
+	var log logBuilder
+	log.entry(0, 0, 100)
+	h := bpf.SessionHeader{Start: 100, End: 200, PID: 7, TID: 8, Failed: true}
+	copy(h.Leader[:], "leader")
+	for kind, want := range map[bpf.SessionRecordKind]Session{
+		bpf.SessionChunk: {State: Running}, bpf.SessionChain: {State: Running}, bpf.SessionHung: {State: Hung, Leader: "leader"},
+		bpf.SessionEnd: {State: Returned, Leader: "leader", Failed: true}, bpf.SessionExit: {State: Exited, Leader: "leader", Failed: true},
+		bpf.SessionExec: {State: Replaced, Leader: "leader", Failed: true},
+	} {
+		d := Decoder{Plan: decoderPlan(), Traced: true, Live: true}
+		h.Kind = kind
+		s, err := d.Decode(record(h, log, nil))
+		if err != nil || s == nil {
+			t.Fatalf("kind %d: %v, %v", kind, s, err)
+		}
+		if s.State != want.State || s.Leader != want.Leader || s.Failed != want.Failed {
+			t.Errorf("kind %d: %s, failed %t, leader %q; want %s, %t, %q", kind, s.State, s.Failed, s.Leader, want.State, want.Failed, want.Leader)
 		}
 	}
 }
