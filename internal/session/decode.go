@@ -154,13 +154,17 @@ func (d *Decoder) hung(h *bpf.SessionHeader, data []byte) (s *Session, err error
 	s.OffCPU, _ = offCPU(h, data[h.LogSize:])
 	logged := part(h.LogBase, data[:h.LogSize])
 	o := d.open[keyOf(h)]
+	again := o != nil && o.hung
 	before := 0 // parts of the log
 	if d.Traced {
 		logged = &log{}
 		if o != nil {
-			logged = o.log.clone()
-			logged.until(h.LogBase)
-			before = len(logged.parts)
+			before = o.log.until(h.LogBase)
+			told := 0
+			if again {
+				told = min(o.told, before)
+			}
+			logged = o.log.since(told, before)
 		}
 		if err := logged.add(h.LogBase, data[:h.LogSize]); err != nil {
 			return nil, err
@@ -170,9 +174,7 @@ func (d *Decoder) hung(h *bpf.SessionHeader, data []byte) (s *Session, err error
 		return nil, err
 	}
 	s.Lost.Args += logged.missed
-	again := o != nil && o.hung
 	if again {
-		logged.skip(min(o.told, before))
 		logged.from(o.shown)
 	}
 	if d.Traced && !d.Live {

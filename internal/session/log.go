@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+	"sort"
 
 	"github.com/ksnoop/ksnoop/bpf"
 )
@@ -17,9 +18,11 @@ type log struct {
 	begin uint32 // everything before was dropped or is not needed
 	left  uint32 // calls in the dropped parts
 	cut   bool   // something was dropped
-	// missed counts values that were looked for in dropped parts.
+	// missed counts values that were looked for and are in no part.
 	missed uint32
 	calls  []madeCall // by depth, while parts are added
+	// told is what came before these parts, for look-ups only; nil if that is nothing.
+	told *log
 }
 
 // A segment is a part of a log. Offsets are those of the session's whole log, modulo 2^32.
@@ -54,9 +57,9 @@ func (l *log) add(base uint32, data []byte) error {
 	if len(data) == 0 {
 		return nil
 	}
-	if n := len(l.parts); n > 0 && l.parts[n-1].end() != base {
-		if int32(base-l.parts[n-1].end()) < 0 {
-			return fmt.Errorf("decoding a record: a log of %d bytes goes on at %d", l.parts[n-1].end(), base)
+	if end, any := l.end(); any && end != base {
+		if int32(base-end) < 0 {
+			return fmt.Errorf("decoding a record: a log of %d bytes goes on at %d", end, base)
 		}
 		for i := range l.calls { // what comes now may be of other calls
 			if !l.calls[i].known || !l.calls[i].timed {
@@ -110,33 +113,40 @@ func (l *log) drop() {
 	l.parts = l.parts[1:]
 }
 
+// end returns where the log ends, if it has parts.
+func (l *log) end() (at uint32, any bool) {
+	if n := len(l.parts); n > 0 {
+		return l.parts[n-1].end(), true
+	}
+	if l.told != nil {
+		return l.told.end()
+	}
+	return 0, false
+}
+
 // dropped reports whether an offset is in a dropped part. It cannot tell it from one that
 // comes 2 GiB later.
-func (l *log) dropped(at uint32) bool { return l.cut && int32(at-l.begin) < 0 }
-
-// clone returns a copy that can be added to.
-func (l *log) clone() *log {
-	c := *l
-	c.parts, c.calls = slices.Clone(l.parts), slices.Clone(l.calls)
-	return &c
+func (l *log) dropped(at uint32) bool {
+	if l.told != nil {
+		return l.told.dropped(at)
+	}
+	return l.cut && int32(at-l.begin) < 0
 }
 
-// until drops the parts that go on behind an offset.
-func (l *log) until(at uint32) {
-	n := len(l.parts)
-	for n > 0 && int32(l.parts[n-1].end()-at) > 0 {
-		n--
-	}
-	l.parts = l.parts[:n]
+// until returns how many parts end at an offset or before.
+func (l *log) until(at uint32) int {
+	return sort.Search(len(l.parts), func(i int) bool { return int32(l.parts[i].end()-at) > 0 })
 }
 
-// skip drops the first n parts, which were shown.
-func (l *log) skip(n int) {
-	if n == 0 {
-		return
+// since returns a copy, which can be added to, of the parts from told to n. It takes only the
+// time and the memory that these take, and shares the others.
+func (l *log) since(told, n int) *log {
+	c := &log{parts: slices.Clone(l.parts[told:n]), begin: l.begin, left: l.left, cut: l.cut, calls: slices.Clone(l.calls)}
+	if told > 0 {
+		c.told = &log{parts: l.parts[:told:told], begin: l.begin, cut: l.cut}
+		c.begin, c.left, c.cut = l.parts[told-1].end(), 0, false
 	}
-	l.begin, l.cut = l.parts[n-1].end(), false
-	l.parts = l.parts[n:]
+	return c
 }
 
 // from drops what is before an offset.
@@ -154,6 +164,14 @@ func (l *log) from(at uint32) {
 
 // find returns the part that contains an offset.
 func (l *log) find(at uint32) (s *segment, ok bool) {
+	if s, ok = l.search(at); !ok && l.told != nil {
+		return l.told.search(at)
+	}
+	return s, ok
+}
+
+// search is find without what came before the parts.
+func (l *log) search(at uint32) (s *segment, ok bool) {
 	if len(l.parts) == 0 {
 		return nil, false
 	}

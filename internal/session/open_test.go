@@ -192,6 +192,37 @@ func TestDecodeHungLate(t *testing.T) {
 	}
 }
 
+// TestDecodeHungInTime: records of sessions that hang take no time that grows with all that has come before, whatever part of it
+// they claim to go on from.
+func TestDecodeHungInTime(t *testing.T) {
+	var log logBuilder
+	log.entry(1, 1, 1)
+	d := Decoder{Plan: decoderPlan(), Traced: true}
+	h := bpf.SessionHeader{Start: 1, TID: 1, Kind: bpf.SessionChunk}
+	for range 90_000 {
+		if _, err := d.Decode(record(h, log, nil)); err != nil {
+			t.Fatal(err)
+		}
+		h.LogBase += uint32(len(log))
+	}
+	if n := len(d.oldest.log.parts); n != 90_000 {
+		t.Fatalf("%d parts", n)
+	}
+	end := h.LogBase
+	h.Kind = bpf.SessionHung
+	begun := time.Now()
+	for i := range uint32(5000) {
+		h.LogBase = [...]uint32{end, end / 2, 0, end - 100*uint32(len(log))}[i%4]
+		s, err := d.Decode(record(h, log[:16*(i%2)], nil))
+		if want := 90_000 * int(1-min(i, 1)); err != nil || len(s.Trace) < want || len(s.Trace) > want+1 {
+			t.Fatalf("record %d: %d steps, %v", i, len(s.Trace), err)
+		}
+	}
+	if took := time.Since(begun); took > livetest.Patience(2*time.Second) {
+		t.Errorf("it took %v", took)
+	}
+}
+
 // TestDecodeOthersGiveWay: it is the other sessions that are given up if the oldest grows.
 func TestDecodeOthersGiveWay(t *testing.T) {
 	var log logBuilder
