@@ -307,6 +307,9 @@ func (d *Decoder) frame(h *bpf.SessionHeader, call bpf.SessionCall, logged *log)
 			return f, err
 		}
 	}
+	if logged.late && len(f.Func.Args) > 0 && f.Values.Args == nil && f.Values.Event != nil {
+		logged.missed++
+	}
 	return f, nil
 }
 

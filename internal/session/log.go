@@ -21,8 +21,11 @@ type log struct {
 	// missed counts values that were looked for and are in no part.
 	missed uint32
 	calls  []madeCall // by depth, while parts are added
+	before []madeCall // as calls was before the last part
 	// told is what came before these parts, for look-ups only; nil if that is nothing.
 	told *log
+	// late says that calls are not known as they were behind the last part.
+	late bool
 }
 
 // A segment is a part of a log. Offsets are those of the session's whole log, modulo 2^32.
@@ -57,6 +60,7 @@ func (l *log) add(base uint32, data []byte) error {
 	if len(data) == 0 {
 		return nil
 	}
+	l.before = append(l.before[:0], l.calls...)
 	if end, any := l.end(); any && end != base {
 		if int32(base-end) < 0 {
 			return fmt.Errorf("decoding a record: a log of %d bytes goes on at %d", end, base)
@@ -141,10 +145,18 @@ func (l *log) until(at uint32) int {
 // since returns a copy, which can be added to, of the parts from told to n. It takes only the
 // time and the memory that these take, and shares the others.
 func (l *log) since(told, n int) *log {
-	c := &log{parts: slices.Clone(l.parts[told:n]), begin: l.begin, left: l.left, cut: l.cut, calls: slices.Clone(l.calls)}
+	c := &log{parts: slices.Clone(l.parts[told:n]), begin: l.begin, left: l.left, cut: l.cut}
 	if told > 0 {
 		c.told = &log{parts: l.parts[:told:told], begin: l.begin, cut: l.cut}
 		c.begin, c.left, c.cut = l.parts[told-1].end(), 0, false
+	}
+	switch n {
+	case len(l.parts):
+		c.calls = slices.Clone(l.calls)
+	case len(l.parts) - 1:
+		c.calls = slices.Clone(l.before)
+	default:
+		c.late = true
 	}
 	return c
 }

@@ -144,7 +144,7 @@ func (d *Decoder) find(h *bpf.SessionHeader) *openSession {
 
 // Memory of an open session and of a part of its log, besides their bytes.
 const (
-	sessionCost = 2 << 10 // has a word for each depth
+	sessionCost = 4 << 10 // has the calls of each depth twice
 	segmentCost = 64
 )
 

@@ -3,6 +3,7 @@
 package session
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -189,6 +190,45 @@ func TestDecodeHungLate(t *testing.T) {
 	}
 	if s := l.send(t, bpf.SessionEnd, 0); len(s.Trace) != 26 {
 		t.Errorf("%d steps at the end", len(s.Trace))
+	}
+}
+
+// TestDecodeHungArgs: a late record finds the arguments of the calls that were in flight then, whatever the thread has done since. If
+// it is so late that they are not known any more, they are counted.
+func TestDecodeHungArgs(t *testing.T) {
+	var begun, ended, values logBuilder
+	begun.entry(0, 0, 100)
+	begun.entry(1, 1, 110)
+	begun.args(1, "eth0", 3)
+	ended.exit(1, 1, 120, 10, 0, bpf.CallFinished)
+	ended.entry(1, 1, 130)
+	ended.args(1, "eth1", 4)
+	values.open(1, 1, 110, 5)
+	const found = ` name:000000008088ffff "eth0" count:0300000000000000 ""`
+	for late, want := range []string{found, found, "", ""} {
+		d := Decoder{Plan: decoderPlan(), Traced: true}
+		h := bpf.SessionHeader{Start: 100, End: 200, PID: 7, TID: 8, Kind: bpf.SessionChunk}
+		log := begun
+		for range 1 + late {
+			if _, err := d.Decode(record(h, log, nil)); err != nil {
+				t.Fatal(err)
+			}
+			h.LogBase += uint32(len(log))
+			log = ended
+		}
+		h.Kind, h.LogBase = bpf.SessionHung, uint32(len(begun))
+		s, err := d.Decode(record(h, values, []bpf.SessionCall{{Func: 1, Entry: 110, Values: h.LogBase + 1}}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		lost := ""
+		if want == "" {
+			lost = " {Deep:0 Chunk:0 Args:1 Returns:0 Room:0 Reasons:0 Chains:0 Stack:false}"
+		}
+		got, _, _ := strings.Cut(describeSession(s), "\n 0>")
+		if want := "outer 7/8 comm state=2 failed=false" + lost + "\n chain inner=0 for 90" + want + " {0500000000000000} []"; got != want {
+			t.Errorf("%d parts late: %q\nwant %q", late, got, want)
+		}
 	}
 }
 
