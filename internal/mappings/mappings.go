@@ -9,6 +9,7 @@
 package mappings
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -24,7 +25,8 @@ import (
 type Watcher struct {
 	mu      sync.Mutex
 	rings   []*ring
-	pending []Event
+	pending []Event // the first settled ones are in order of time, and nothing is to come before them
+	settled int
 	stop    chan struct{}
 	done    sync.WaitGroup
 }
@@ -61,7 +63,7 @@ func (w *Watcher) empty() {
 			return
 		case <-tick.C:
 			w.mu.Lock()
-			w.read()
+			w.read(now())
 			w.mu.Unlock()
 		}
 	}
@@ -70,36 +72,47 @@ func (w *Watcher) empty() {
 // mostPending bounds what is kept for whoever asks.
 const mostPending = 1 << 20
 
-// read takes what is in the buffers.
-func (w *Watcher) read() {
-	before := len(w.pending)
+// now returns the time of the clock that records have.
+func now() uint64 {
+	var t unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &t) // every kernel has this clock
+	return uint64(t.Nano())
+}
+
+// read takes what is in the buffers. It began at a time that is given: the buffers are read one after
+// another, so what is newer may have had causes on a CPU whose buffer was read before.
+func (w *Watcher) read(began uint64) {
 	for _, r := range w.rings {
 		w.pending = r.read(w.pending)
 	}
-	fresh := w.pending[before:]
-	slices.SortStableFunc(fresh, func(a, b Event) int {
-		switch {
-		case a.Time < b.Time:
-			return -1
-		case a.Time > b.Time:
-			return 1
-		}
-		return 0
-	})
 	if n := len(w.pending); n > mostPending {
-		w.pending = append(w.pending[:0], Event{Kind: Lost, Count: uint64(n)})
+		w.pending, w.settled = append(w.pending[:0], Event{Kind: Lost, Count: uint64(n)}), 0
 	}
+	fresh := w.pending[w.settled:]
+	slices.SortStableFunc(fresh, func(a, b Event) int { return cmp.Compare(a.Time, b.Time) })
+	newer, _ := slices.BinarySearchFunc(fresh, began, func(e Event, t uint64) int {
+		if e.Time <= t {
+			return -1
+		}
+		return 1
+	})
+	w.settled += newer
 }
 
-// Take appends all events since the last call to dst. They are in order of time, but events that
-// arrive while it reads may be late.
+// Take appends the events since the last call to dst, in order of time: all that happened before this call, and
+// none that happened since.
 func (w *Watcher) Take(dst []Event) []Event {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.read()
-	dst = append(dst, w.pending...)
-	clear(w.pending)
-	w.pending = w.pending[:0]
+	w.read(now())
+	return w.take(dst)
+}
+
+// take appends the settled events to dst.
+func (w *Watcher) take(dst []Event) []Event {
+	dst = append(dst, w.pending[:w.settled]...)
+	w.pending = slices.Delete(w.pending, 0, w.settled)
+	w.settled = 0
 	return dst
 }
 

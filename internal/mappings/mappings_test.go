@@ -16,13 +16,15 @@ import (
 )
 
 // record makes a record as the kernel does.
-func record(kind uint32, misc uint16, body []byte) []byte {
+func record(kind uint32, misc uint16, body []byte) []byte { return recordAt(99, kind, misc, body) }
+
+func recordAt(time uint64, kind uint32, misc uint16, body []byte) []byte {
 	le := binary.LittleEndian
 	raw := le.AppendUint32(nil, kind)
 	raw = le.AppendUint16(raw, misc)
 	raw = le.AppendUint16(raw, uint16(headerSize+len(body)+trailerSize))
 	raw = append(raw, body...)
-	return le.AppendUint64(le.AppendUint32(le.AppendUint32(raw, 7), 8), 99)
+	return le.AppendUint64(le.AppendUint32(le.AppendUint32(raw, 7), 8), time)
 }
 
 func mapping(id []byte, path string) []byte {
@@ -72,6 +74,47 @@ func FuzzDecode(f *testing.F) {
 			t.Errorf("a build ID of %d bytes", len(e.BuildID))
 		}
 	})
+}
+
+// TestOrder: the buffers of CPUs are read one after another. A child's exec is in the second one before its fork, which
+// happened earlier, is read of the first: it is kept until that is known.
+func TestOrder(t *testing.T) {
+	cpus := []*ring{memoryRing(), memoryRing()}
+	w := Watcher{rings: cpus}
+	fork := binary.LittleEndian.AppendUint64(make([]byte, 16), 0)
+	take := func(began uint64, want ...uint64) {
+		t.Helper()
+		w.read(began)
+		var got []uint64
+		for _, e := range w.take(nil) {
+			got = append(got, e.Time)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("taken at %d: %d, want %d", began, got, want)
+		}
+	}
+	cpus[0].write(recordAt(30, unix.PERF_RECORD_FORK, 0, fork))
+	cpus[1].write(recordAt(20, unix.PERF_RECORD_FORK, 0, fork))
+	take(40, 20, 30)
+	cpus[1].write(recordAt(70, unix.PERF_RECORD_COMM, miscCommExec, make([]byte, 24)))
+	cpus[1].write(recordAt(45, unix.PERF_RECORD_FORK, 0, fork))
+	w.read(50) // as from time to time, if nobody asks
+	cpus[0].write(recordAt(60, unix.PERF_RECORD_FORK, 0, fork))
+	take(65, 45, 60)
+	take(80, 70)
+	take(90)
+}
+
+// memoryRing is a ring that no kernel writes.
+func memoryRing() *ring {
+	mem := make([]byte, (1+ringPages)*os.Getpagesize())
+	return &ring{mem: mem, data: mem[os.Getpagesize():]}
+}
+
+func (r *ring) write(raw []byte) {
+	head := binary.NativeEndian.Uint64(r.mem[offHead:])
+	copy(r.data[head:], raw)
+	binary.NativeEndian.PutUint64(r.mem[offHead:], head+uint64(len(raw)))
 }
 
 // TestWatcher follows a program that ends at once.
