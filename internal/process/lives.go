@@ -144,7 +144,7 @@ func (l *lives) apply(e *mappings.Event) {
 		if parent := l.at(e.Parent, e.Time); parent != nil {
 			// Both have the same array, and neither may write to it: events may be late.
 			parent.maps = slices.Clip(parent.maps)
-			child.maps = parent.maps
+			child.maps = slices.Clip(parent.maps[:parent.behind(e.Time)])
 		}
 		l.begin(e.PID, child)
 		l.keep(e.PID, child)
@@ -161,19 +161,27 @@ func (l *lives) apply(e *mappings.Event) {
 			l.keeper.generates(e.PID, in)
 		}
 	case mappings.Ended:
-		if own := l.of[e.PID]; e.PID == e.TID && len(own) > 0 {
-			l.end(e.PID, own[len(own)-1])
+		if own := l.at(e.PID, e.Time); own != nil && e.PID == e.TID {
+			l.end(e.PID, own)
 		}
 	}
 }
 
-// begin adds a life. Where there are too many, those that ended first are forgotten.
+// begin adds a life, which ends the one before it. If it is told late, it is over itself. Where there are too many,
+// those that ended first are forgotten.
 func (l *lives) begin(pid uint32, n *life) {
 	own := l.of[pid]
-	if len(own) > 0 {
-		l.end(pid, own[len(own)-1])
+	i := len(own)
+	for i > 0 && own[i-1].from > n.from {
+		i--
 	}
-	l.of[pid] = append(own, n)
+	if i > 0 {
+		l.end(pid, own[i-1])
+	}
+	if i < len(own) {
+		l.end(pid, n)
+	}
+	l.of[pid] = slices.Insert(own, i, n)
 	l.count++
 	for l.count > mostLives && len(l.ended) > 0 {
 		old := l.ended[0]
@@ -200,9 +208,14 @@ func (n *life) add(e *mappings.Event) bool {
 	if len(n.maps) >= mostMapped {
 		return false
 	}
-	i, _ := slices.BinarySearchFunc(n.maps, m.from+1, func(a timed, t uint64) int { return cmp.Compare(a.from, t) })
-	n.maps = slices.Insert(n.maps, i, m)
+	n.maps = slices.Insert(n.maps, n.behind(m.from), m)
 	return true
+}
+
+// behind returns how many mappings were there at a time.
+func (n *life) behind(time uint64) int {
+	i, _ := slices.BinarySearchFunc(n.maps, time+1, func(a timed, t uint64) int { return cmp.Compare(a.from, t) })
+	return i
 }
 
 // has reports whether a mapping is the newest at its place already. The kernel tells of it again

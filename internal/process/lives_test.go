@@ -4,6 +4,7 @@ package process
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"testing/fstest"
 
@@ -38,6 +39,47 @@ func TestLateMapping(t *testing.T) {
 		}
 	}
 }
+
+// TestLateFork: a fork that is told late gives a process what its parent had mapped then, and up to its exec only.
+func TestLateFork(t *testing.T) {
+	l := newLives(fstest.MapFS{}, &told{})
+	keeper := &ends{}
+	l.keeper = keeper
+	l.apply(&mappings.Event{Kind: mappings.Execed, PID: 7, TID: 7, Time: 1})
+	l.apply(mappedAt(5, 1, "/bin/sh"))
+	l.apply(mappedAt(15, 2, "/lib/later"))
+	l.apply(&mappings.Event{Kind: mappings.Execed, PID: 8, TID: 8, Time: 20})
+	own := mappedAt(21, 3, "/bin/ls")
+	own.PID, own.TID = 8, 8
+	l.apply(own)
+	l.apply(&mappings.Event{Kind: mappings.Forked, PID: 8, TID: 8, Parent: 7, Time: 10})
+	for _, c := range []struct {
+		time, page uint64
+		want       string
+	}{{10, 1, "/bin/sh"}, {19, 1, "/bin/sh"}, {19, 2, ""}, {21, 1, ""}, {21, 3, "/bin/ls"}, {99, 1, ""}, {99, 3, "/bin/ls"}} {
+		got := ""
+		if m, _ := l.at(8, c.time).find(c.page<<12, c.time); m != nil {
+			got = m.file.path
+		}
+		if got != c.want {
+			t.Errorf("page %d at %d: %q, want %q", c.page, c.time, got, c.want)
+		}
+	}
+	if want := []uint64{10}; !slices.Equal(keeper.of, want) {
+		t.Errorf("over are the lives from %d, want %d", keeper.of, want)
+	}
+	l.apply(&mappings.Event{Kind: mappings.Forked, PID: 8, TID: 8, Parent: 7, Time: 40}) // the number is used again
+	l.apply(&mappings.Event{Kind: mappings.Ended, PID: 8, TID: 8, Time: 30})
+	if want := []uint64{10, 20}; !slices.Equal(slices.Compact(keeper.of), want) {
+		t.Errorf("over are the lives from %d, want %d", keeper.of, want)
+	}
+}
+
+// ends is a keeper that takes note of which lives are over.
+type ends struct{ of []uint64 }
+
+func (e *ends) generates(uint32, *life) {}
+func (e *ends) over(_ uint32, of *life) { e.of = append(e.of, of.from) }
 
 // TestMappedAgain: mappings that are told again take no room, however often that happens, and what has no
 // room is counted.
