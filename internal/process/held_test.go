@@ -85,6 +85,64 @@ func TestHeldPerfMap(t *testing.T) {
 	}
 }
 
+// TestMainThreadEnds: a process goes on when its main thread has ended, and so does what it generates, but /proc/PID has no root
+// and no maps any more. Its end is that of its last thread.
+func TestMainThreadEnds(t *testing.T) {
+	for name, before := range map[string]bool{"a thread that was there before": true, "a thread that is made": false} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			tmp := filepath.Join(root, "proc/7/root/tmp")
+			task := "proc/7/task/7"
+			if before {
+				task = "proc/7/task/9"
+			}
+			if err := errors.Join(os.MkdirAll(tmp, 0o755), os.MkdirAll(filepath.Join(root, task), 0o755), os.Mkdir(filepath.Join(root, "tmp"), 0o755),
+				os.WriteFile(filepath.Join(root, "proc/7/maps"), []byte("5000-6000 r-xp 0 00:00 0 \n"), 0o600),
+				os.WriteFile(filepath.Join(root, "proc/7/status"), []byte("Name:\tpy\nNSpid:\t7\t3\n"), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			source := &told{}
+			s := Following(os.DirFS(root), NumberedOurs, source, false)
+			tell := func(events ...mappings.Event) {
+				*source = append(*source, events)
+				s.Update()
+			}
+			writes := func(text string) {
+				if err := os.WriteFile(filepath.Join(tmp, "perf-3.map"), []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			check := func(addr uint64, want string) {
+				t.Helper()
+				if got := string(s.Of(&bpf.Event{PID: 7, TID: 9, Time: 50}, "py").AppendFrame(nil, addr, true)); got != want {
+					t.Errorf("%s, want %s", got, want)
+				}
+			}
+			if !before {
+				tell(mappings.Event{Kind: mappings.Forked, PID: 7, TID: 9, Parent: 7, Time: 2, ParentShare: true})
+			}
+			writes("5000 10 f\n")
+			check(0x5004, "f+0x4 (/tmp/perf-3.map)")
+			tell(mappings.Event{Kind: mappings.Ended, PID: 7, TID: 7, Time: 8})
+			tmp = filepath.Join(root, "away/tmp")
+			if err := os.Rename(filepath.Join(root, "proc/7/root"), filepath.Join(root, "away")); err != nil {
+				t.Fatal(err)
+			}
+			writes("5000 10 f\n5010 10 g\n")
+			check(0x5014, "g+0x4 (/tmp/perf-3.map)")
+			s.leave(time.Now().Add(holdAfter))
+			if s.heldOpen != 1 {
+				t.Errorf("%d directories are open, want 1", s.heldOpen)
+			}
+			tell(mappings.Event{Kind: mappings.Ended, PID: 7, TID: 9, Time: 10})
+			s.leave(time.Now().Add(holdAfter))
+			if s.heldOpen != 0 {
+				t.Errorf("%d directories stay open", s.heldOpen)
+			}
+		})
+	}
+}
+
 // TestHeldBound: so many directories are kept open and no more, and none of a process that sees our /tmp.
 func TestHeldBound(t *testing.T) {
 	root := t.TempDir()

@@ -57,6 +57,10 @@ type life struct {
 	from uint64
 	maps []timed // in order of time
 
+	// A process goes on when its main thread has ended, as long as there is another one.
+	others    map[uint32]struct{} // threads but the main one
+	mainEnded bool
+
 	generates bool  // code of no file is mapped
 	held      *held // where its map is; nil if that is not known
 	over      bool
@@ -80,10 +84,22 @@ func newLives(root fs.FS, source Source) *lives {
 			continue
 		}
 		if maps, err := readMaps(root, uint32(pid)); err == nil {
-			l.begin(uint32(pid), &life{maps: untimed(maps)})
+			l.begin(uint32(pid), newLife(root, uint32(pid), maps))
 		}
 	}
 	return l
+}
+
+// newLife returns the life of a process that there is already.
+func newLife(root fs.FS, pid uint32, maps []mapping) *life {
+	n := &life{maps: untimed(maps)}
+	threads, _ := fs.ReadDir(root, procOf(pid)+"/task") // it may have ended
+	for _, e := range threads {
+		if tid, err := strconv.ParseUint(e.Name(), 10, 32); err == nil && uint32(tid) != pid {
+			n.starts(uint32(tid))
+		}
+	}
+	return n
 }
 
 func untimed(maps []mapping) []timed {
@@ -138,6 +154,9 @@ func (l *lives) apply(e *mappings.Event) {
 		l.begin(e.PID, &life{from: e.Time})
 	case mappings.Forked:
 		if e.ParentShare {
+			if in := l.at(e.PID, e.Time); in != nil {
+				in.starts(e.TID)
+			}
 			return
 		}
 		child := &life{from: e.Time}
@@ -161,10 +180,28 @@ func (l *lives) apply(e *mappings.Event) {
 			l.keeper.generates(e.PID, in)
 		}
 	case mappings.Ended:
-		if own := l.at(e.PID, e.Time); own != nil && e.PID == e.TID {
-			l.end(e.PID, own)
+		if in := l.at(e.PID, e.Time); in != nil && in.ends(e) {
+			l.end(e.PID, in)
 		}
 	}
+}
+
+// starts takes note of a thread.
+func (n *life) starts(tid uint32) {
+	if n.others == nil {
+		n.others = map[uint32]struct{}{}
+	}
+	n.others[tid] = struct{}{}
+}
+
+// ends takes note of the end of a thread, and reports whether it was the last one.
+func (n *life) ends(e *mappings.Event) bool {
+	if e.TID == e.PID {
+		n.mainEnded = true
+	} else {
+		delete(n.others, e.TID)
+	}
+	return n.mainEnded && len(n.others) == 0
 }
 
 // begin adds a life, which ends the one before it. If it is told late, it is over itself. Where there are too many,

@@ -108,9 +108,11 @@ func parseStat(text []byte) (comm string, id identity, ok bool) {
 // errNoMaps says that a process has ended, or is a thread of the kernel.
 var errNoMaps = errors.New("maps: empty, as of a process that has ended")
 
+func procOf(pid uint32) string { return "proc/" + strconv.FormatUint(uint64(pid), 10) }
+
 // readMaps returns what code a process maps now.
 func readMaps(root fs.FS, pid uint32) ([]mapping, error) {
-	f, err := root.Open(fmt.Sprintf("proc/%d/maps", pid))
+	f, err := root.Open(procOf(pid) + "/maps")
 	if err != nil {
 		return nil, err
 	}

@@ -72,6 +72,9 @@ func (s *Symbols) readGenerated(key perfKey, m *perfMap, of *life) {
 	switch {
 	case !m.settled:
 		path, file = s.openPerfMap(key.pid)
+		if file == nil && of != nil && of.mainEnded && of.held != nil { // /proc does not show its root any more
+			path, file = of.held.open(s.root)
+		}
 	case of.held != nil:
 		path, file = of.held.open(s.root)
 	default:
@@ -125,8 +128,6 @@ func (s *Symbols) openPerfMap(pid uint32) (path string, f fs.File) {
 	}
 	return at.openIn(s.root, procOf(pid)+"/root/tmp/")
 }
-
-func procOf(pid uint32) string { return "proc/" + strconv.FormatUint(uint64(pid), 10) }
 
 // perfMapNow says which file a process writes. alive says that it has not ended; then the file is where the process sees /tmp.
 func (s *Symbols) perfMapNow(pid uint32) (at *held, alive bool) {
