@@ -3,6 +3,8 @@
 package symbols
 
 import (
+	"maps"
+
 	"github.com/ksnoop/ksnoop/internal/debuginfo"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 )
@@ -119,5 +121,11 @@ func (r *Resolver) symbol(addr uint64) (kernel.Symbol, bool) {
 	if !r.kernel.Renew() {
 		return s, false
 	}
+	r.forgetNameless()
 	return r.kernel.Symbol(addr)
+}
+
+// forgetNameless has kernel addresses that had no name looked up again: they may have one now.
+func (r *Resolver) forgetNameless() {
+	maps.DeleteFunc(r.cache, func(q request, found []Frame) bool { return q.addr>>63 != 0 && found[0].Name == "" })
 }

@@ -151,6 +151,40 @@ func TestNewSymbols(t *testing.T) {
 	}
 }
 
+// TestNewModule loads a module after many addresses without a symbol, so that kallsyms is not read again at once. When it
+// is, all addresses of the module have names, also those that had none before.
+func TestNewModule(t *testing.T) {
+	root := countingFS{fstest.MapFS{"proc/kallsyms": {Data: []byte(someSymbols)}}, map[string]int{}}
+	r := New(kernel.Open(root), nil, LevelNone)
+	for i := range uint64(20) {
+		r.Frames(nil, 0xffffffffc9000000+i<<20, false)
+	}
+	const functions = 30
+	text := []byte(someSymbols)
+	for i := range functions {
+		text = fmt.Appendf(text, "ffffffffc1%06x t f%d\t[late]\n", i<<8, i)
+	}
+	root.FS.(fstest.MapFS)["proc/kallsyms"] = &fstest.MapFile{Data: text}
+	nameless := func() (n int) {
+		for i := range uint64(functions) {
+			if r.Frames(nil, 0xffffffffc1000010+i<<8, false)[0].Name == "" {
+				n++
+			}
+		}
+		return n
+	}
+	if n := nameless(); n == 0 || n == functions {
+		t.Errorf("%d of %d have no name at first, want some", n, functions)
+	}
+	before := root.opened["proc/kallsyms"]
+	if n := nameless(); n > 0 {
+		t.Errorf("%d of %d have no name at last", n, functions)
+	}
+	if n := root.opened["proc/kallsyms"]; n != before {
+		t.Errorf("/proc/kallsyms was read %d times more", n-before)
+	}
+}
+
 func TestParseLevel(t *testing.T) {
 	for text, want := range map[string]Level{"none": LevelNone, "n": LevelNone, "line": LevelLine, "inlines": LevelInlines, "s": LevelInlines} {
 		if got, err := ParseLevel(text); err != nil || got != want {
