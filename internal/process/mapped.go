@@ -48,15 +48,16 @@ func (m *Mapped) Open(root fs.FS) fs.File { return openMapped(root, m.pid, &m.ma
 // Bias returns how far the addresses of the process are from those that the file, which has these segments, was linked for.
 func (m *Mapped) Bias(segments []elf.ProgHeader) (uint64, bool) {
 	for _, p := range segments {
-		// A segment is mapped from the beginning of its first page, which may have the end of another one.
-		if p.Flags&elf.PF_X != 0 && m.offset >= p.Off&^(pageSize-1) && m.offset < p.Off+p.Filesz {
+		// A segment is mapped from the beginning of its first page, which may have the end of another one. Pages are
+		// no larger than segments are aligned to.
+		if page := max(p.Align, pageSize); p.Flags&elf.PF_X != 0 && m.offset >= p.Off&^(page-1) && m.offset < p.Off+p.Filesz {
 			return m.start - (m.offset - p.Off + p.Vaddr), true
 		}
 	}
 	return 0, false
 }
 
-// pageSize is the smallest of all. Files are linked for the largest, 64 KiB on arm64, if their segments share pages.
+// pageSize is the smallest of all.
 const pageSize = 4096
 
 // linkedAt returns the linked address of the byte at a file offset.

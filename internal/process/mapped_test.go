@@ -38,6 +38,8 @@ func TestMappedFiles(t *testing.T) {
 func TestBias(t *testing.T) {
 	gnu := []elf.ProgHeader{{Flags: elf.PF_R, Filesz: 0x5f0}, {Flags: elf.PF_R | elf.PF_X, Off: 0x1000, Vaddr: 0x1000, Filesz: 0x200}}
 	llvm := []elf.ProgHeader{{Flags: elf.PF_R, Filesz: 0x5ec}, {Flags: elf.PF_R | elf.PF_X, Off: 0x5f0, Vaddr: 0x15f0, Filesz: 0x200}}
+	// llvm's layout for arm64, whose pages may have 4, 16 or 64 KiB.
+	wide := []elf.ProgHeader{{Flags: elf.PF_R, Filesz: 0x1a6c4, Align: 0x10000}, {Flags: elf.PF_R | elf.PF_X, Off: 0x1a6c8, Vaddr: 0x2a6c8, Filesz: 0x5000, Align: 0x10000}}
 	for _, c := range []struct {
 		segments      []elf.ProgHeader
 		start, offset uint64
@@ -46,6 +48,10 @@ func TestBias(t *testing.T) {
 	}{
 		{gnu, 0x7f0000001000, 0x1000, 0x7f0000000000, true},
 		{llvm, 0x7f0000001000, 0, 0x7f0000000000, true},
+		{wide, 0x7f000002a000, 0x1a000, 0x7f0000000000, true},
+		{wide, 0x7f0000028000, 0x18000, 0x7f0000000000, true},
+		{wide, 0x7f0000020000, 0x10000, 0x7f0000000000, true},
+		{wide, 0x7f0000010000, 0xf000, 0, false},
 		{gnu, 0x7f0000001000, 0x9000, 0, false},
 		{nil, 0x1000, 0, 0, false},
 	} {
