@@ -34,7 +34,13 @@ type symbolTable struct {
 type tableSymbol struct {
 	addr, size uint64
 	name       uint32
+	// below is the number, from 1 on, of the last symbol before this one of the sorted table that extends beyond
+	// its beginning, as far as the symbols between them tell; 0: there is none. See nest.
+	below uint32
 }
+
+// covers reports whether the symbol contains an address.
+func (s *tableSymbol) covers(addr uint64) bool { return s.addr <= addr && addr-s.addr < s.size }
 
 // mostSymbols bounds the symbols that are read. A kernel has 200,000.
 const mostSymbols = 1 << 24
@@ -42,7 +48,11 @@ const mostSymbols = 1 << 24
 // newSymbolTable finds the symbol table of a file, which may have none.
 func newSymbolTable(data []byte, f *elf.File, bases []uint64) (*symbolTable, error) {
 	t := &symbolTable{touch: func() {}}
-	t.sorted = sync.OnceValue(t.sort)
+	t.sorted = sync.OnceValue(func() []tableSymbol {
+		all := t.sort()
+		nest(all)
+		return all
+	})
 	// strip leaves the dynamic symbols.
 	if !t.read(data, f, elf.SHT_SYMTAB) {
 		t.read(data, f, elf.SHT_DYNSYM)
@@ -151,17 +161,33 @@ func (t *symbolTable) sort() []tableSymbol {
 	return all
 }
 
-// covering yields the functions that contain an address.
+// nest finds for each sorted symbol the one to look at next for an address that it does not contain, or not alone:
+// functions of assembler code may be within others.
+func nest(all []tableSymbol) {
+	last := uint32(0)
+	for i := range all {
+		for last > 0 && !all[last-1].covers(all[i].addr) {
+			last = all[last-1].below // it covers none of what follows either
+		}
+		all[i].below = last
+		last = uint32(i + 1)
+	}
+}
+
+// covering yields the functions that contain an address: those that begin last first, and those that begin at the same
+// address in the order of the table.
 func (t *symbolTable) covering(addr uint64) iter.Seq[tableSymbol] {
 	return func(yield func(tableSymbol) bool) {
 		const few = 2
 		if t.lookups.Add(1) <= few {
-			for s := range t.each {
-				if s.addr <= addr && addr-s.addr < s.size && !yield(s) {
-					return
+			if found, all := t.scan(addr); all {
+				for i := range found {
+					if !yield(found[i]) {
+						return
+					}
 				}
+				return
 			}
-			return
 		}
 		all := t.sorted()
 		n, _ := slices.BinarySearchFunc(all, addr, func(s tableSymbol, addr uint64) int {
@@ -170,13 +196,35 @@ func (t *symbolTable) covering(addr uint64) iter.Seq[tableSymbol] {
 			}
 			return 1
 		})
-		// Functions do not overlap, but one may have several names.
-		for n--; n >= 0 && addr-all[n].addr < all[n].size; n-- {
-			if !yield(all[n]) {
-				return
+		for n > 0 {
+			first := n
+			for first > 1 && all[first-2].addr == all[n-1].addr {
+				first--
 			}
+			for i := first - 1; i < n; i++ {
+				if all[i].covers(addr) && !yield(all[i]) {
+					return
+				}
+			}
+			n = int(all[first-1].below)
 		}
 	}
+}
+
+// scan is covering in a table that is not sorted. It returns false if they are many.
+func (t *symbolTable) scan(addr uint64) (found []tableSymbol, ok bool) {
+	const many = 1 << 10
+	for s := range t.each {
+		if !s.covers(addr) {
+			continue
+		}
+		if len(found) == many {
+			return nil, false
+		}
+		found = append(found, s)
+	}
+	slices.SortStableFunc(found, func(a, b tableSymbol) int { return compare(b.addr, a.addr) })
+	return found, true
 }
 
 func (t *symbolTable) name(s tableSymbol) string { return string(textAt(t.names, uint64(s.name))) }
