@@ -10,10 +10,12 @@ import (
 )
 
 // codeFrames tell how far the frames of functions reach that have no unwind information, by their
-// code: musl's C library is built without, and so is some assembly.
+// code: musl's C library is built without, and so is some assembly. Of arm64 it is only those that the kernel makes
+// for signals.
 type codeFrames struct {
-	r     io.ReaderAt
-	loads []elf.ProgHeader
+	r       io.ReaderAt
+	machine *unwind.Machine
+	loads   []elf.ProgHeader
 	// function returns where the function at an address begins and ends.
 	function func(pc uint64) (lo, hi uint64, ok bool)
 
@@ -47,8 +49,11 @@ func (c *codeFrames) row(pc uint64, left *int) *unwind.Row {
 // read is row without a memory. ok is false if too little was left.
 func (c *codeFrames) read(pc uint64, left *int) (_ *unwind.Row, ok bool) {
 	// A signal handler returns to the first instruction of a function that nobody has called.
-	if row := unwind.SignalRow(c.code(pc+1, uint64(unwind.SigreturnSize))); row != nil {
+	if row := c.machine.SignalRow(c.code(pc+1, uint64(c.machine.SigreturnSize()))); row != nil {
 		return row, true
+	}
+	if !c.machine.OnStack() {
+		return nil, true
 	}
 	lo, hi, ok := c.function(pc)
 	if !ok || hi <= lo {

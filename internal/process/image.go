@@ -51,8 +51,8 @@ func (m *image) readUnwinding(r io.ReaderAt) (kept bool, err error) {
 	}
 	m.readGoFrames(r, f)
 	m.unwind, err = unwind.Read(r, f)
-	if f.Machine == elf.EM_X86_64 && f.Class == elf.ELFCLASS64 && m.frames == nil && m.uncovered() {
-		m.code = &codeFrames{r, m.loads, m.bounds, map[uint64]*unwind.Row{}}
+	if machine := unwind.MachineOf(f.Machine); machine != nil && f.Class == elf.ELFCLASS64 && m.frames == nil && m.uncovered() {
+		m.code = &codeFrames{r, machine, m.loads, m.bounds, map[uint64]*unwind.Row{}}
 	}
 	return m.frames != nil || m.code != nil, err
 }

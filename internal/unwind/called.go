@@ -20,10 +20,10 @@ const RestorerSize = 9
 func Called(m elf.Machine, before, behind []byte) bool {
 	switch m {
 	case elf.EM_X86_64, elf.EM_386:
-		return calledX86(before) || restores(behind, sigreturn, "\xb8\x0f\x00\x00\x00\x0f\x05", // mov $15,%eax; syscall
+		return calledX86(before) || restores(behind, signalAMD64.sigreturn, "\xb8\x0f\x00\x00\x00\x0f\x05", // mov $15,%eax; syscall
 			"\x58\xb8\x77\x00\x00\x00\xcd\x80", "\xb8\xad\x00\x00\x00\xcd\x80") // pop %eax; mov $119,%eax; int $0x80, and 173
 	case elf.EM_AARCH64:
-		return calledARM64(before) || restores(behind, "\x68\x11\x80\xd2\x01\x00\x00\xd4") // mov x8,#139; svc #0
+		return calledARM64(before) || restores(behind, signalARM64.sigreturn)
 	}
 	return true
 }

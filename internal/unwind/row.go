@@ -12,6 +12,7 @@ type Machine struct {
 	link      uint8 // where the return address is at the entry of a function; registers: on the stack
 	pc        uint8 // the column of the return address where a CIE names none
 	mask      uint64
+	signal    *signalFrame
 }
 
 // MaxRegisters is how many registers any machine has.
@@ -20,13 +21,13 @@ const MaxRegisters = 35
 // AMD64 numbers registers as the System V ABI does: rax, rdx, rcx, rbx, rsi, rdi, rbp, rsp, r8
 // to r15, and the return address as the 17th.
 func AMD64() *Machine {
-	return &Machine{registers: 17, stack: 7, frame: 6, link: 17, pc: 16, mask: 1<<56 - 1}
+	return &Machine{registers: 17, stack: 7, frame: 6, link: 17, pc: 16, mask: 1<<56 - 1, signal: &signalAMD64}
 }
 
 // ARM64 has x0 to x30, sp as 31, and at 34 whether the return address is signed. The bits of
 // an address that hold its signature are masked.
 func ARM64() *Machine {
-	return &Machine{registers: 35, stack: 31, frame: 29, link: 30, pc: 30, mask: 1<<48 - 1}
+	return &Machine{registers: 35, stack: 31, frame: 29, link: 30, pc: 30, mask: 1<<48 - 1, signal: &signalARM64}
 }
 
 // MachineOf returns the machine of ELF files; nil for those that are not known.
@@ -103,24 +104,19 @@ type Row struct {
 	section []byte // with the expressions
 }
 
-// sigreturn is the code that signal handlers of amd64 return to: mov $15,%rax; syscall. The kernel
-// has put struct ucontext on the stack behind its address.
-const sigreturn = "\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05"
-
 // SigreturnSize is how many bytes of code SignalRow looks at.
-const SigreturnSize = len(sigreturn)
+func (m *Machine) SigreturnSize() int { return len(m.signal.sigreturn) }
 
-// SignalRow returns the row of a frame that the kernel has made for a signal, if that is what code
-// of amd64 returns from; else nil. C libraries without unwind information have one.
-func SignalRow(code []byte) *Row {
-	if string(code) != sigreturn {
+// SignalRow returns the row of a frame that the kernel has made for a signal, if that is what code returns from; else nil.
+// C libraries without unwind information have such code, and the vDSO of arm64.
+func (m *Machine) SignalRow(code []byte) *Row {
+	if string(code) != m.signal.sigreturn {
 		return nil
 	}
-	m := AMD64()
-	r := Row{Signal: true, cfa: rule{kind: regOffset, reg: m.stack}, address: m.pc}
-	const context = 40 // where uc_mcontext has its registers, in this order
-	for i, reg := range [...]uint8{8, 9, 10, 11, 12, 13, 14, 15, 5, 4, 6, 3, 1, 0, 2, m.stack, m.pc} {
-		r.regs[reg] = rule{kind: offset, off: context + 8*int64(i)}
+	regs := m.signal.registers
+	r := Row{Signal: true, cfa: rule{kind: regOffset, reg: m.stack}, address: regs[len(regs)-1]}
+	for i, reg := range regs {
+		r.regs[reg] = rule{kind: offset, off: m.signal.context + 8*int64(i)}
 	}
 	return &r
 }
