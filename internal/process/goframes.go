@@ -22,7 +22,7 @@ type goFrames struct {
 
 // readGoFrames finds the frames of Go's functions. r is used as long as they are.
 func (m *image) readGoFrames(r io.ReaderAt, f *elf.File) {
-	s := f.Section(".gopclntab")
+	s := goSection(f)
 	machine := unwind.MachineOf(f.Machine)
 	if s == nil || s.Flags&elf.SHF_COMPRESSED != 0 || machine == nil || f.ByteOrder != binary.LittleEndian || s.Offset|s.FileSize > 1<<62 {
 		return

@@ -3,6 +3,7 @@
 package process
 
 import (
+	"cmp"
 	"debug/elf"
 	"encoding/binary"
 	"fmt"
@@ -38,9 +39,14 @@ type nameless struct {
 	name      uint32 // offset of the name
 }
 
+// goSection returns the section with Go's table; nil if there is none. Up to Go 1.25 it has another name in PIE.
+func goSection(f *elf.File) *elf.Section {
+	return cmp.Or(f.Section(".gopclntab"), f.Section(".data.rel.ro.gopclntab"))
+}
+
 // addGo adds the functions of Go's table.
 func (m *image) addGo(r io.ReaderAt, f *elf.File) error {
-	s := f.Section(".gopclntab")
+	s := goSection(f)
 	if s == nil || s.Flags&elf.SHF_COMPRESSED != 0 {
 		return nil
 	}

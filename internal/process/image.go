@@ -78,7 +78,7 @@ func readImage(r io.ReaderAt) (*image, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &image{machine: f.Machine, goCode: f.Section(".gopclntab") != nil || f.Section(".data.rel.ro.gopclntab") != nil}
+	m := &image{machine: f.Machine, goCode: goSection(f) != nil || f.Section(".go.buildinfo") != nil}
 	if id, err := find.ELFBuildID(f); err == nil {
 		m.buildID = string(id)
 	}

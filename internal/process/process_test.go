@@ -207,12 +207,14 @@ func TestHostileNames(t *testing.T) {
 
 // A stripped Go program has a table of its own, which counts from where Go's
 // code begins: in a C linker's file that is not where the code begins. Its
-// addresses are those of the symbols that the program had before.
+// addresses are those of the symbols that the program had before. Up to Go 1.25
+// the table of PIE is in a section of another name.
 func TestGoTable(t *testing.T) {
 	const plain = "package main\n\nimport \"os\"\n\n//go:noinline\nfunc fail() { os.Exit(3) }\n\nfunc main() { fail() }\n"
 	const withC = "package main\n\n// void c(void) {}\nimport \"C\"\nimport \"os\"\n\n//go:noinline\nfunc fail() { C.c(); os.Exit(3) }\n\nfunc main() { fail() }\n"
-	for _, c := range []struct{ name, text, mode string }{
-		{"plain", plain, "exe"}, {"pie", plain, "pie"}, {"cgo", withC, "exe"}, {"cgo pie", withC, "pie"},
+	for _, c := range []struct{ name, text, mode, section string }{
+		{"plain", plain, "exe", ".gopclntab"}, {"pie", plain, "pie", ".gopclntab"}, {"cgo", withC, "exe", ".gopclntab"}, {"cgo pie", withC, "pie", ".gopclntab"},
+		{"older pie", plain, "pie", ".data.rel.ro.gopclntab"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -220,15 +222,24 @@ func TestGoTable(t *testing.T) {
 			if err := os.WriteFile(src, []byte(c.text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			for _, args := range [][]string{{"go", "build", "-buildmode=" + c.mode, "-o", whole, src}, {"strip", "-o", stripped, whole}} {
+			for _, args := range [][]string{{"go", "build", "-buildmode=" + c.mode, "-o", whole, src}, {"objcopy", "--strip-all", "--rename-section", ".gopclntab=" + c.section, whole, stripped}} {
 				if msg, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
 					t.Fatalf("%v: %v %s", args, err, msg)
 				}
 			}
 			addr := addressOf(t, imageOf(t, whole), "main.fail")
-			fn, ok := imageOf(t, stripped).find(addr)
-			if !ok || fn.name != "main.fail" || fn.addr != addr {
-				t.Errorf("%#x: %+v %v", addr, fn, ok)
+			img := imageOf(t, stripped)
+			fn, ok := img.find(addr)
+			if !ok || fn.name != "main.fail" || fn.addr != addr || !img.goCode {
+				t.Errorf("%#x: %+v %v, of Go: %v", addr, fn, ok, img.goCode)
+			}
+			f, err := os.Open(stripped)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			if _, err := img.readUnwinding(f); err != nil || img.frames == nil || img.frames.row(addr) == nil {
+				t.Errorf("no frames: %v", err)
 			}
 		})
 	}
