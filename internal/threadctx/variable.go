@@ -44,6 +44,7 @@ type Variable struct {
 	access access
 	slot   uint64
 	offset int64
+	above  bool // the program's thread-local storage is above the thread pointer
 }
 
 // A File is what is read of an ELF file.
@@ -143,7 +144,7 @@ func reached(f *elf.File, file *File, number uint32, symbol *elf.Symbol) (*Varia
 		var v *Variable
 		switch r.kind {
 		case of.descriptor:
-			v = &Variable{access: descriptor, slot: r.at}
+			v = &Variable{access: descriptor, slot: r.at, above: f.Machine == elf.EM_AARCH64}
 		case of.distance:
 			v = &Variable{access: slot, slot: r.at}
 		case of.module:
@@ -239,15 +240,26 @@ func (v *Variable) Place(memory io.ReaderAt, bias uint64) (Place, error) {
 	case index:
 		return indexed(memory, bias+v.slot)
 	default:
-		n, err := words(memory, bias+v.slot+8, 1)
-		if err != nil || n[0] == 0 {
-			return Place{}, notYet(err)
-		}
-		if arg := int64(n[0]); arg <= 1<<32-1 { // a pointer is above that, and no storage is so large
-			return Place{Offset: arg}, nil
-		}
-		return indexed(memory, n[0])
+		return v.described(memory, bias+v.slot+8)
 	}
+}
+
+// described reads the second word of a descriptor: the distance, if the variable is in static storage, or else the
+// address of both numbers. That is low in a program that is not PIE, whose heap is next to it.
+func (v *Variable) described(memory io.ReaderAt, at uint64) (Place, error) {
+	n, err := words(memory, at, 1)
+	if err != nil || n[0] == 0 {
+		return Place{}, notYet(err)
+	}
+	distance := Place{Offset: int64(n[0])}
+	if distance.Offset < 0 {
+		return distance, nil
+	}
+	place, err := indexed(memory, n[0])
+	if err != nil && v.above && n[0] < 1<<32 { // no memory is there, and no storage is so large
+		return distance, nil
+	}
+	return place, err
 }
 
 // indexed reads the number of a module and an offset.

@@ -45,6 +45,8 @@ func TestPlace(t *testing.T) {
 		"TLSDESC":                {"gcc", []string{"-mtls-dialect=gnu2"}, nil, false, descriptor},
 		"TLSDESC, bound":         {"gcc", []string{"-mtls-dialect=gnu2", "-Wl,-Bsymbolic"}, nil, false, descriptor},
 		"TLSDESC, loaded":        {"gcc", []string{"-mtls-dialect=gnu2"}, nil, true, descriptor},
+		"TLSDESC, large":         {"gcc", []string{"-mtls-dialect=gnu2", "-DLARGE=4096"}, []string{"-pie"}, true, descriptor},
+		"TLSDESC, low heap":      {"gcc", []string{"-mtls-dialect=gnu2", "-DLARGE=4096"}, []string{"-no-pie"}, true, descriptor},
 		"global dynamic":         {"gcc", []string{"-mtls-dialect=gnu"}, nil, false, index},
 		"global dynamic, loaded": {"gcc", []string{"-mtls-dialect=gnu"}, nil, true, index},
 		"musl, static":           {"musl-gcc", nil, []string{"-static-pie", "-Wl,--export-dynamic-symbol=" + variableName}, false, direct},
@@ -230,6 +232,21 @@ func TestNotYet(t *testing.T) {
 	for _, v := range []Variable{{access: slot, slot: 8}, {access: index, slot: 8}, {access: descriptor, slot: 8}, {access: descriptor, slot: 32}, {access: slot, slot: 60}, {access: slot, slot: 1 << 63}} {
 		if p, err := v.Place(bytes.NewReader(memory), 0); err == nil {
 			t.Errorf("%+v: %+v", v, p)
+		}
+	}
+}
+
+// TestDescriptorARM64: the second word of a descriptor is a distance above the thread pointer, or an address.
+func TestDescriptorARM64(t *testing.T) {
+	const low = 0x500000 // of a heap
+	memory := make([]byte, low+16)
+	binary.NativeEndian.PutUint64(memory[low:], 2)
+	binary.NativeEndian.PutUint64(memory[low+8:], 0x48)
+	for second, want := range map[uint64]Place{16: {Offset: 16}, low: {Module: 2, Offset: 0x48}, 0x600000: {Offset: 0x600000}} {
+		binary.NativeEndian.PutUint64(memory[4104:], second)
+		v := Variable{access: descriptor, slot: 4096, above: true}
+		if p, err := v.Place(bytes.NewReader(memory), 0); p != want || err != nil {
+			t.Errorf("%#x: %+v, %v, want %+v", second, p, err, want)
 		}
 	}
 }

@@ -11,6 +11,9 @@ struct record {
 
 __attribute__((visibility("default"))) __thread struct record *volatile otel_thread_ctx_v1;
 
+#ifdef LARGE // more than the C library has room for in the threads that there are
+__thread char large[LARGE];
+#endif
 static __thread struct record own;
 
 // publish has the calling thread be in a span. 0: in none.
