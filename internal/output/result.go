@@ -56,12 +56,14 @@ func appendResultText(dst []byte, f *plan.Probe, v uint64) []byte {
 
 // resultError names the error in a result that is no pointer, given as its register. Errors are
 // negative numbers of at least the size of an int. The kernel also returns them as unsigned long
-// (IS_ERR_VALUE) and in enums, which are unsigned if no enumerator is negative. If the type is
-// unknown, the result may be an int, with 0 in the upper half of its register.
+// (IS_ERR_VALUE) and in enums, which are unsigned if no enumerator is negative. An enumerator is no
+// error. If the type is unknown, the result may be an int, with 0 in the upper half of its register.
 func resultError(t btf.Type, v uint64) (name string, ok bool) {
 	size, signed, _ := expr.Number(t)
-	_, enum := btf.UnderlyingType(t).(*btf.Enum)
+	e, enum := btf.UnderlyingType(t).(*btf.Enum)
 	switch {
+	case enum && enumerator(e, v) != "":
+		return "", false
 	case size == 4 && (signed || enum), layout.Unknown(t) && v>>32 == 0:
 		v = uint64(int32(v))
 	case size != 8:

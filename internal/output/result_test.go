@@ -73,6 +73,10 @@ func TestErrorsAlike(t *testing.T) {
 	integer := func(name string, size uint32, e btf.IntEncoding) btf.Type {
 		return &btf.Int{Name: name, Size: size, Encoding: e}
 	}
+	// As enum cgroup_bpf_attach_type, which has CGROUP_BPF_ATTACH_TYPE_INVALID = -1.
+	none := func(size uint32, signed bool, value uint64) btf.Type {
+		return &btf.Enum{Name: "e", Size: size, Signed: signed, Values: []btf.EnumValue{{Name: "ONE", Value: 1}, {Name: "NONE", Value: value}}}
+	}
 	compact := lineStyle(Names{}, 160)
 	compact.named = true
 	for _, c := range []struct {
@@ -86,6 +90,11 @@ func TestErrorsAlike(t *testing.T) {
 		{enum(8, false), minus(22), "(enum e)18446744073709551594ULL /* -EINVAL */", "-EINVAL", "[-EINVAL]"},
 		{enum(8, true), minus(22), "(enum e)-22LL /* -EINVAL */", "-EINVAL", "[-EINVAL]"},
 		{enum(1, true), minus(22), "(enum e)-22", "-22", "[-22]"},
+		{none(4, false, 0xffffffff), 0xffffffff, "(enum e)NONE", "NONE", "[NONE]"},
+		{none(4, false, 0xffffffff), 0xfffffffe, "(enum e)4294967294 /* -ENOENT */", "-ENOENT", "[-ENOENT]"},
+		{none(4, true, minus(1)), minus(1), "(enum e)NONE", "NONE", "[NONE]"},
+		{none(8, false, minus(1)), minus(1), "(enum e)NONE", "NONE", "[NONE]"},
+		{none(8, true, minus(22)), minus(22), "(enum e)NONE", "NONE", "[NONE]"},
 		{integer("s8", 1, btf.Signed), minus(22), "(s8)-22", "-22", "[-22]"},
 		{integer("short", 2, btf.Signed), minus(22), "(short)-22", "-22", "[-22]"},
 		{typeInt, minus(22), "(int)-22 /* -EINVAL */", "-EINVAL", "[-EINVAL]"},
