@@ -210,9 +210,9 @@ func (f *field) content(raw []byte) (c captured) {
 
 // appendDiff appends what changed between entry and return, one line per member.
 func (f *field) appendDiff(dst []byte, e *event.Event) []byte {
-	first, printer := f.target, f.object
+	first, printer, options := f.target, f.object, (*btfprint.ValueOptions)(nil)
 	if first == nil {
-		first, printer = f.scalar, f.number
+		first, printer, options = f.scalar, f.number, f.options
 	}
 	before, okBefore := e.Bytes(first)
 	after, okAfter := e.Bytes(f.later)
@@ -229,7 +229,12 @@ func (f *field) appendDiff(dst []byte, e *event.Event) []byte {
 		return append(dst, " no change"...)
 	}
 	size := min(printer.Size(), len(before))
-	f.lines = printer.AppendDiff(f.lines[:0], before[:size], after[:size], nil)
+	before, after = before[:size], after[:size]
+	if f.target == nil && f.hasNotation() {
+		dst = f.appendNotation(append(dst, ' '), before)
+		return f.appendNotation(append(dst, " → "...), after)
+	}
+	f.lines = printer.AppendDiff(f.lines[:0], before, after, options)
 	for line := range bytes.Lines(f.lines) {
 		if line[0] == '.' { // a member; a number has no line of its own
 			dst = f.appendBreak(dst)

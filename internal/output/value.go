@@ -145,18 +145,11 @@ func (v *value) appendTarget(dst []byte, c captured) []byte {
 func (v *value) appendScalar(dst, raw []byte) []byte {
 	n := word(raw)
 	raw = raw[:min(len(raw), v.number.Size())]
-	switch v.view {
-	case expr.ViewHex, expr.ViewSym:
-		dst = v.appendCast(dst)
-		dst = strconv.AppendUint(append(dst, "0x"...), word(raw), 16)
-		if v.view == expr.ViewSym && v.style.names.Symbol != nil {
-			dst = symname.AppendBehind(dst, n, v.style.names.Symbol)
+	if v.hasNotation() {
+		if v.view != expr.ViewContainer && v.view != expr.ViewPod {
+			dst = v.appendCast(dst)
 		}
-		return dst
-	case expr.ViewIP:
-		return appendIP(v.appendCast(dst), raw)
-	case expr.ViewContainer, expr.ViewPod:
-		return v.style.names.appendPlace(dst, v.view, n)
+		return v.appendNotation(dst, raw)
 	}
 	name, isErr := v.errorOf(n)
 	if isErr && v.style.colour {
@@ -173,6 +166,24 @@ func (v *value) appendScalar(dst, raw []byte) []byte {
 	}
 	if isErr && v.style.colour {
 		dst = terminal.AppendStyle(dst, terminal.Plain)
+	}
+	return dst
+}
+
+// hasNotation reports whether a scalar is not written as its type is.
+func (v *value) hasNotation() bool { return v.view != expr.ViewDefault && v.view != expr.ViewDec }
+
+// appendNotation appends the bytes of a scalar in the notation that was asked for.
+func (v *value) appendNotation(dst, raw []byte) []byte {
+	switch v.view {
+	case expr.ViewIP:
+		return appendIP(dst, raw)
+	case expr.ViewContainer, expr.ViewPod:
+		return v.style.names.appendPlace(dst, v.view, word(raw))
+	}
+	dst = strconv.AppendUint(append(dst, "0x"...), word(raw), 16)
+	if v.view == expr.ViewSym && v.style.names.Symbol != nil {
+		dst = symname.AppendBehind(dst, word(raw), v.style.names.Symbol)
 	}
 	return dst
 }
