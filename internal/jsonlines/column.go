@@ -3,6 +3,8 @@
 package jsonlines
 
 import (
+	"cmp"
+
 	"github.com/ksnoop/ksnoop/btfprint"
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/event"
@@ -25,18 +27,26 @@ type column struct {
 	withheld bool // it was not captured since the user wants it so
 	view     expr.View
 
-	scalarSlot, target, later *layout.Slot
-	scalar                    scalar
-	object                    *btfprint.Printer // of the target; nil if there is none or it is text
+	scalarSlot, target *layout.Slot
+	scalar             scalar
+	object             *btfprint.Printer // of the target; nil if there is none or it is text
+	later              *column           // of diff(): the value at return
 }
 
 // column returns how a field is written.
 func (v *values) column(f output.Field) (c column, err error) {
 	c = column{field: f, key: string(appendContents(nil, f.Label())), reason: f.Reason(), atReturn: f.AtReturn(), plain: f.IsPlainResult(),
-		result: f.IsResult(), view: f.View(), later: f.Later()}
+		result: f.IsResult(), view: f.View()}
 	if f.Withheld() {
 		c.withheld, c.reason = true, redacted
 		return c, nil
+	}
+	if f, ok := f.Later(); ok {
+		later, err := v.column(f)
+		if err != nil {
+			return c, err
+		}
+		c.later = &later
 	}
 	c.scalarSlot, c.target = f.Slots()
 	if c.scalarSlot != nil {
@@ -62,9 +72,9 @@ type state uint8
 
 const (
 	whole   state = iota
+	unknown       // there is nothing to read: a null pointer
 	cut           // only its beginning was captured
 	unread        // it could not be read
-	unknown       // there is nothing to read: a null pointer
 )
 
 // A gap is a value that is not there, or not all of it.
@@ -81,6 +91,11 @@ func (v *values) append(dst []byte, c *column, e *event.Event) ([]byte, state) {
 	case c.later != nil:
 		return v.appendDiff(dst, c, e)
 	}
+	return v.appendValue(dst, c, e)
+}
+
+// appendValue appends a value that was captured once.
+func (v *values) appendValue(dst []byte, c *column, e *event.Event) ([]byte, state) {
 	var raw []byte
 	if c.scalarSlot != nil {
 		var ok bool
@@ -140,25 +155,14 @@ func (v *values) appendContent(dst []byte, c *column, raw []byte) ([]byte, state
 	return c.object.AppendJSON(dst, shown, &v.options), s
 }
 
-// appendDiff appends what diff() compares.
+// appendDiff appends what diff() compares; null if there is nothing to compare.
 func (v *values) appendDiff(dst []byte, c *column, e *event.Event) ([]byte, state) {
-	first := c.target
-	if first == nil {
-		first = c.scalarSlot
+	for _, side := range [...]*column{c, c.later} {
+		if _, ok := e.Bytes(cmp.Or(side.scalarSlot, side.target)); !ok {
+			return append(dst, "null"...), unread
+		}
 	}
-	before, ok := e.Bytes(first)
-	after, okAfter := e.Bytes(c.later)
-	if !ok || !okAfter {
-		return append(dst, "null"...), unread
-	}
-	dst, s := v.appendSide(append(dst, `{"before":`...), c, before)
-	dst, later := v.appendSide(append(dst, `,"after":`...), c, after)
-	return append(dst, '}'), max(s, later)
-}
-
-func (v *values) appendSide(dst []byte, c *column, raw []byte) ([]byte, state) {
-	if c.target == nil {
-		return v.appendScalar(dst, &c.scalar, raw), whole
-	}
-	return v.appendContent(dst, c, raw)
+	dst, before := v.appendValue(append(dst, `{"before":`...), c, e)
+	dst, after := v.appendValue(append(dst, `,"after":`...), c.later, e)
+	return append(dst, '}'), max(before, after)
 }

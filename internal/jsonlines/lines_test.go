@@ -308,6 +308,51 @@ func TestValues(t *testing.T) {
 	}
 }
 
+// TestDiff: each side of a diff is the value as it is else, pointers with their address.
+func TestDiff(t *testing.T) {
+	view := testKernel(t)
+	const addr = 0xffff888000000010
+	point := func(x byte) []byte { return append([]byte{x}, make([]byte, 39)...) }
+	word := func(n uint64) []byte { return binary.LittleEndian.AppendUint64(nil, n) }
+	const shown = `{"x":%d,"on":false,"c":{"name":null,"value":0},"big":0,"name":"","next":{"addr":"0x0"}}`
+	for _, c := range []struct {
+		spec   string
+		slots  [][]byte
+		faults uint64
+		want   string
+	}{
+		{"ksys(diff(p->x))", [][]byte{word(1), word(2)}, 0, `{"before":1,"after":2}`},
+		{"ksys(diff(p->x))", [][]byte{word(1), word(2)}, 2, `null} unreadable:{"diff(p->x)":"unreadable memory"`},
+		{"ksys(diff(hex(p->x)))", [][]byte{word(16), word(17)}, 0, `{"before":"0x10","after":"0x11"}`},
+		{"ksys(diff(*p))", [][]byte{point(1), point(2)}, 0, `{"before":` + fmt.Sprintf(shown, 1) + `,"after":` + fmt.Sprintf(shown, 2) + `}`},
+		{"ksys(diff(p->next))", [][]byte{word(addr), point(1), word(addr + 64), point(1)}, 0,
+			`{"before":{"addr":"0xffff888000000010","value":` + fmt.Sprintf(shown, 1) + `},"after":{"addr":"0xffff888000000050","value":` + fmt.Sprintf(shown, 1) + `}}`},
+		{"ksys(diff(p->next))", [][]byte{word(0), point(1), word(addr), point(1)}, 2,
+			`{"before":{"addr":"0x0","value":null},"after":{"addr":"0xffff888000000010","value":` + fmt.Sprintf(shown, 1) + `}}`},
+		{"ksys(diff(p->next))", [][]byte{word(0), point(1), word(addr), point(1)}, 10,
+			`{"before":{"addr":"0x0","value":null},"after":{"addr":"0xffff888000000010","value":null}}} unreadable:{"diff(p->next)":"unreadable memory"`},
+		{"ksys(diff(p->next))", [][]byte{word(0), point(1), word(addr), point(1)}, 1, `null} unreadable:{"diff(p->next)":"unreadable memory"`},
+	} {
+		p := resolve(t, view, c.spec)
+		e := recordOf(t, p, 0, func(s *layout.Slot, raw []byte) {
+			if s.Capture >= 0 {
+				copy(raw, c.slots[s.Index])
+			}
+		})
+		e.Faults = c.faults
+		got, err := newTestPrinter(t, view, p, false).AppendCall(nil, &calls.Call{Return: e, End: calls.Whole})
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(t, got)
+		label := strings.TrimSuffix(strings.TrimPrefix(c.spec, "ksys("), ")")
+		want := `values:{"` + label + `":` + c.want + `}`
+		if got := members(t, got, "values", "unreadable", "cut"); got != want {
+			t.Errorf("%s:\n%s\nwant\n%s", c.spec, got, want)
+		}
+	}
+}
+
 // TestErrors: the schema admits every error, EPROBE_DEFER and those without a name too.
 func TestErrors(t *testing.T) {
 	view := testKernel(t)

@@ -48,9 +48,8 @@ func (f Field) Type() btf.Type { return f.f.typ }
 // none.
 func (f Field) Slots() (scalar, target *layout.Slot) { return f.f.scalar, f.f.target }
 
-// Later returns where a record has the value at return that diff compares with; nil for all
-// else.
-func (f Field) Later() *layout.Slot { return f.f.later }
+// Later returns the value at return that diff compares with. ok is false for all else.
+func (f Field) Later() (later Field, ok bool) { return Field{f.f.later}, f.f.later != nil }
 
 // View returns the notation that was asked for.
 func (f Field) View() expr.View { return f.f.view }

@@ -30,9 +30,9 @@ type field struct {
 	label string
 	// scalar and target are its slots; nil if it has none.
 	scalar, target *layout.Slot
-	later          *layout.Slot // for diff(x): the slot read at return
-	lines          []byte       // lines of a diff; reused
-	withheld       bool         // it was not captured; typ is the type that it has
+	later          *field // for diff(x): x at return
+	lines          []byte // lines of a diff; reused
+	withheld       bool   // it was not captured; typ is the type that it has
 }
 
 // redacted stands for a value that was not captured since the user wants it so.
@@ -70,8 +70,8 @@ func newForm(p *plan.Probe, r *layout.Record, s *style) (*form, error) {
 			continue
 		}
 		if slot.Part == layout.PartAfter {
-			if field := &f.fields[len(f.fields)-1]; !field.withheld {
-				field.after(slot)
+			if err := f.fields[len(f.fields)-1].after(slot, &p.Items[slot.Item].Captures[slot.Capture]); err != nil {
+				return nil, err
 			}
 			continue
 		}
@@ -106,9 +106,17 @@ func noValues(p *plan.Probe, r *layout.Record) string {
 	return ""
 }
 
-// after notes the slot with a diff's value at return. Of two, the target comes last and
-// counts.
-func (f *field) after(s *layout.Slot) { f.later = s }
+// after gives a diff a slot of its value at return.
+func (f *field) after(s *layout.Slot, c *expr.Capture) error {
+	if f.withheld {
+		return nil
+	}
+	if f.later == nil {
+		later := newField(c.After, f.style)
+		f.later = &later
+	}
+	return f.later.add(s)
+}
 
 // add gives the field another slot of its capture.
 func (f *field) add(s *layout.Slot) (err error) {
@@ -210,37 +218,100 @@ func (f *field) content(raw []byte) (c captured) {
 
 // appendDiff appends what changed between entry and return, one line per member.
 func (f *field) appendDiff(dst []byte, e *event.Event) []byte {
-	first, printer, options := f.target, f.object, (*btfprint.ValueOptions)(nil)
-	if first == nil {
-		first, printer, options = f.scalar, f.number, f.options
-	}
-	before, okBefore := e.Bytes(first)
-	after, okAfter := e.Bytes(f.later)
-	switch {
-	case !okBefore || !okAfter:
+	was, okWas := bytesOf(e, f.scalar)
+	is, okIs := bytesOf(e, f.later.scalar)
+	if !okWas || !okIs {
 		return f.appendUnreadable(append(dst, " ?"...))
-	case f.target != nil && f.object == nil, f.object != nil && f.isAddress():
+	}
+	if f.target == nil {
+		return f.appendNumbers(dst, was, is)
+	}
+	before, okBefore := e.Bytes(f.target)
+	after, okAfter := e.Bytes(f.later.target)
+	if f.scalar != nil && word(was) != word(is) {
+		return f.appendMoved(dst, [2]side{{word(was), before, okBefore}, {word(is), after, okAfter}})
+	}
+	switch {
+	case okBefore && okAfter:
+		return f.appendTargets(dst, before, after)
+	case f.scalar != nil && nowhere(word(was)):
+		return append(dst, " no change"...)
+	}
+	return f.appendUnreadable(append(dst, " ?"...))
+}
+
+// appendNumbers appends a number before and after.
+func (f *field) appendNumbers(dst, was, is []byte) []byte {
+	size := min(f.number.Size(), len(was))
+	switch {
+	case bytes.Equal(was, is):
+		return append(dst, " no change"...)
+	case f.hasNotation():
+		dst = f.appendNotation(append(dst, ' '), was[:size])
+		return f.appendNotation(append(dst, " → "...), is[:size])
+	}
+	f.lines = f.number.AppendDiff(f.lines[:0], was[:size], is[:size], f.options)
+	return f.appendLines(dst)
+}
+
+// appendTargets appends the differences between two targets that were read.
+func (f *field) appendTargets(dst, before, after []byte) []byte {
+	if f.object == nil || f.isAddress() {
 		was, is := f.appendTarget(nil, f.content(before)), f.appendTarget(nil, f.content(after))
 		if bytes.Equal(was, is) {
 			return append(dst, " no change"...)
 		}
 		return append(append(append(append(dst, ' '), was...), " → "...), is...)
-	case bytes.Equal(before, after):
+	}
+	if bytes.Equal(before, after) {
 		return append(dst, " no change"...)
 	}
-	size := min(printer.Size(), len(before))
-	before, after = before[:size], after[:size]
-	if f.target == nil && f.hasNotation() {
-		dst = f.appendNotation(append(dst, ' '), before)
-		return f.appendNotation(append(dst, " → "...), after)
-	}
-	f.lines = printer.AppendDiff(f.lines[:0], before, after, options)
+	size := min(f.object.Size(), len(before))
+	f.lines = f.object.AppendDiff(f.lines[:0], before[:size], after[:size], nil)
+	return f.appendLines(dst)
+}
+
+// appendLines appends f.lines behind a label.
+func (f *field) appendLines(dst []byte) []byte {
 	for line := range bytes.Lines(f.lines) {
 		if line[0] == '.' { // a member; a number has no line of its own
 			dst = f.appendBreak(dst)
 		}
 		dst = append(dst, ' ')
 		dst = append(dst, bytes.TrimSuffix(line, []byte("\n"))...)
+	}
+	return dst
+}
+
+// A side is a pointer at one end of a call, with what it points to, if that was read.
+type side struct {
+	pointer uint64
+	target  []byte
+	ok      bool
+}
+
+// nowhere reports whether a pointer says by itself that there is nothing to read.
+func nowhere(pointer uint64) bool {
+	_, isErr := errorName(pointer)
+	return pointer == 0 || isErr
+}
+
+// appendMoved appends a pointer that is another one at return, and how the targets differ: both
+// texts, or the members of which both were read.
+func (f *field) appendMoved(dst []byte, sides [2]side) []byte {
+	unreadable := false
+	for i, s := range sides {
+		dst = appendPointer(append(dst, [...]string{" ", " → "}[i]...), s.pointer)
+		if f.object == nil && s.ok && s.pointer != 0 {
+			dst = f.appendTarget(append(dst, " = "...), f.content(s.target))
+		}
+		unreadable = unreadable || !s.ok && !nowhere(s.pointer)
+	}
+	if unreadable {
+		return f.appendUnreadable(dst)
+	}
+	if before, after := sides[0].target, sides[1].target; f.object != nil && sides[0].ok && sides[1].ok && !bytes.Equal(before, after) {
+		return f.appendTargets(dst, before, after)
 	}
 	return dst
 }

@@ -61,8 +61,9 @@ func (v *Values) Record(to Sink, e *event.Event) error {
 // field hands out a value of a record. A redacted value is a text, too.
 func (v *Values) field(to Sink, f output.Field, e *event.Event) {
 	scalar, target := f.Slots()
+	_, isDiff := f.Later()
 	switch {
-	case f.Withheld() || f.Later() != nil || f.View() != expr.ViewDefault: // in a notation of its own
+	case f.Withheld() || isDiff || f.View() != expr.ViewDefault: // in a notation of its own
 	case target == nil:
 		if x, ok := e.Value(scalar); ok && number(to, f.Label(), scalar.Term.Type(), x) {
 			return
