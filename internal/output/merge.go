@@ -290,13 +290,10 @@ func isCallOf(fn *plan.Probe, f *symbols.Frame) bool {
 
 // skipTracing marks the addresses that are in the stack because of the tracing. These are
 // the program that took the stack and what called it, up to a trampoline; and, further out, the trampolines of
-// traced functions with the place near the start of the function that leads there. Other BPF programs are traced, or
-// have called what is.
+// traced functions with the place near the start of the function that leads there.
 func (m *merger) skipTracing() {
 	m.skip = m.skip[:0]
-	addresses := len(m.starts) - 1
-	// Else a kprobe took the stack, and it begins with a caller.
-	programs := addresses > 0 && isEngine(m.outer(0)) || calledByTracing(addresses, func(i int) symbols.Frame { return *m.outer(i) })
+	own := beginOf(len(m.starts)-1, func(i int) symbols.Frame { return *m.outer(i) })
 	innermost, called := true, false // called: the current frame was called by a trampoline
 	for _, end := range m.starts[1:] {
 		f := &m.frames[end-1]
@@ -305,7 +302,7 @@ func (m *merger) skipTracing() {
 		case isTrampoline(f):
 			skip, called = true, true
 			innermost = innermost && f.Name == ""
-		case innermost && isTracing(f) && (programs || f.Module != bpfModule):
+		case innermost && own.has(f):
 			skip, called = true, false
 		default:
 			skip = called && f.Offset <= entryCode
@@ -313,6 +310,43 @@ func (m *merger) skipTracing() {
 		}
 		m.skip = append(m.skip, skip)
 	}
+}
+
+// A begin is what the tracing adds to the begin of a stack. Frames are asked for innermost first.
+type begin struct {
+	programs bool // BPF programs that come now are those of the tracing; others are traced, or have called what is
+}
+
+// beginOf returns the begin of a stack of n frames. Its programs are the tracing's if the engine has taken the stack, or if a
+// kprobe has called them: some kernels have them in its stack, below kprobe_multi_link_prog_run. In most, the stack that a kprobe
+// takes begins with a caller.
+func beginOf(n int, frame func(i int) symbols.Frame) begin {
+	programs := false
+	for i := range n {
+		switch f := frame(i); {
+		case f.Module == bpfModule && isEngine(&f):
+			return begin{true}
+		case f.Module == bpfModule:
+			programs = true
+		case programs || !servesProgram(&f):
+			return begin{programs && f.Name != "" && isTracing(&f)}
+		}
+	}
+	return begin{}
+}
+
+// has reports whether the next frame is there because of the tracing.
+func (b *begin) has(f *symbols.Frame) bool {
+	if f.Module == bpfModule {
+		return b.programs
+	}
+	if !isTracing(f) {
+		return false
+	}
+	if f.Name != "" && !servesProgram(f) {
+		b.programs = false // it has called those of the tracing
+	}
+	return true
 }
 
 // isEngine reports whether a function is one of the engine: bpf_prog_4fb19054ecfa9720_ks_take_stack.
@@ -335,31 +369,28 @@ func isTrampoline(f *symbols.Frame) bool {
 }
 
 // isTracing reports whether a function runs between a traced function and the program
-// attached to it.
+// attached to it, or for that program.
 func isTracing(f *symbols.Frame) bool {
-	if f.Module == bpfModule || strings.HasPrefix(f.Module, "__builtin__") || f.Name == "" {
-		return true
-	}
-	return slices.ContainsFunc(tracingPrefixes[:], func(prefix string) bool { return strings.HasPrefix(f.Name, prefix) })
+	return f.Module == bpfModule || f.Name == "" || servesProgram(f) || strings.HasPrefix(f.Module, "__builtin__") || hasAnyPrefix(f.Name, callerPrefixes[:])
 }
 
-// calledByTracing reports whether the BPF programs that a stack of n frames begins with were called by a kprobe: some kernels
-// have them in its stack, below kprobe_multi_link_prog_run.
-func calledByTracing(n int, frame func(i int) symbols.Frame) bool {
-	for i := range n {
-		if f := frame(i); f.Module != bpfModule {
-			return i > 0 && f.Name != "" && isTracing(&f)
-		}
-	}
-	return false
+// servesProgram reports whether a function runs for a program, or runs it.
+func servesProgram(f *symbols.Frame) bool { return hasAnyPrefix(f.Name, programPrefixes[:]) }
+
+func hasAnyPrefix(name string, prefixes []string) bool {
+	return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
-// tracingPrefixes is never changed. They must not begin names of functions that serve bpf(), which
+// These are never changed. They must not begin names of functions that serve bpf(), which
 // people trace: bpf_prog_load, __bpf_prog_put.
-var tracingPrefixes = [...]string{
-	"bpf_get_stack", "__bpf_get_stack", "bpf_get_task_stack", "get_perf_callchain", "perf_callchain_kernel",
-	"__bpf_prog_enter", "__bpf_prog_exit", "__bpf_prog_run", "___bpf_prog_run", "trace_call_bpf",
-	"ftrace_", "arch_ftrace_", "fprobe_", "rethook_", "arch_rethook_", "kprobe_", "kretprobe_", "__kretprobe_",
-	"arch_kretprobe_", "kprobe_multi_link_", "aggr_pre_handler", "opt_pre_handler", "optimized_callback",
-	"pre_handler_kretprobe", "trampoline_probe_handler", "exc_int3", "asm_exc_int3", "do_int3",
-}
+var (
+	programPrefixes = [...]string{
+		"bpf_get_stack", "__bpf_get_stack", "bpf_get_task_stack", "get_perf_callchain", "perf_callchain_kernel",
+		"__bpf_prog_enter", "__bpf_prog_exit", "__bpf_prog_run", "___bpf_prog_run",
+	}
+	callerPrefixes = [...]string{
+		"trace_call_bpf", "ftrace_", "arch_ftrace_", "fprobe_", "rethook_", "arch_rethook_", "kprobe_", "kretprobe_", "__kretprobe_",
+		"arch_kretprobe_", "kprobe_multi_link_", "aggr_pre_handler", "opt_pre_handler", "optimized_callback",
+		"pre_handler_kretprobe", "trampoline_probe_handler", "exc_int3", "asm_exc_int3", "do_int3",
+	}
+)

@@ -224,6 +224,7 @@ func TestSkippedPrograms(t *testing.T) {
 	}
 	own, trampoline := frame("bpf_prog_4fb19054ecfa9720_ks_take_stack", 0x28), frame("bpf_trampoline_21474836486", 0xb9)
 	weigh, target, run := frame("bpf_prog_69e49e82d887d9d4_weigh", 9), frame("bpf_prog_5e0bb915b7831965_target_xdp", 0x6e), frame("bpf_test_run", 0x179)
+	multi, returning := frame("kprobe_multi_link_prog_run", 0x90), frame("__kretprobe_trampoline", 0)
 	entry := target
 	entry.Offset = 9
 	for name, test := range map[string]struct {
@@ -234,6 +235,12 @@ func TestSkippedPrograms(t *testing.T) {
 		"trampolines that were jumped to": {[]symbols.Frame{own, own, trampoline, target, trampoline, run}, "xdp run"},
 		"kprobe":                          {[]symbols.Frame{target, trampoline, entry, run}, "xdp run"},
 		"kprobe, and its program":         {[]symbols.Frame{frame("bpf_prog_6deef7357e7b4530_ret", 0x40), frame("kprobe_multi_link_prog_run", 0x90), frame("send", 0x40), run}, "send run"},
+		"kprobe.multi at a return":        {[]symbols.Frame{own, multi, returning, target, run}, "xdp run"},
+		"kprobe.multi in the program":     {[]symbols.Frame{own, own, multi, frame("rethook_trampoline_handler", 0x60), frame("arch_rethook_trampoline", 0x30), target, trampoline, entry, run}, "xdp run"},
+		"a helper takes the stack":        {[]symbols.Frame{frame("bpf_get_stack_raw_tp", 0x30), own, trampoline, target, run}, "xdp run"},
+		"a helper, below kprobe.multi":    {[]symbols.Frame{frame("get_perf_callchain", 0x30), frame("bpf_get_stack", 0x30), own, multi, returning, target, run}, "xdp run"},
+		"a helper, and a program":         {[]symbols.Frame{frame("bpf_get_stack", 0x30), frame("bpf_prog_6deef7357e7b4530_ret", 0x40), multi, target, run}, "xdp run"},
+		"what kprobes add, and a program": {[]symbols.Frame{returning, target, run}, "xdp run"},
 		"names of programs are hidden":    {[]symbols.Frame{{}, {}, {}, frame("send", 5), run}, "run"},
 	} {
 		m := merger{frames: test.frames}

@@ -179,14 +179,13 @@ func (t *Tails) callers(addrs []uint64, probes ...*plan.Probe) ([]uint64, *plan.
 	return t.withoutTrampolines(addrs), nil
 }
 
-// withoutPrograms removes what the tracing adds to the begin of a stack, and reports whether a trampoline did. Behind that,
-// and in most stacks of kprobes, BPF programs are not those of the tracing.
+// withoutPrograms removes what the tracing adds to the begin of a stack, and reports whether a trampoline did.
 func (t *Tails) withoutPrograms(addrs []uint64, probes []*plan.Probe) (rest []uint64, trampoline bool) {
-	programs := slices.ContainsFunc(probes, func(p *plan.Probe) bool { return p.Method.Trampoline() }) ||
-		calledByTracing(len(addrs), func(i int) symbols.Frame { return t.symbol(addrs[i]) })
+	own := beginOf(len(addrs), func(i int) symbols.Frame { return t.symbol(addrs[i]) })
+	own.programs = own.programs || slices.ContainsFunc(probes, func(p *plan.Probe) bool { return p.Method.Trampoline() })
 	for len(addrs) > 0 && !trampoline {
 		s := t.symbol(addrs[0])
-		if !isTracing(&s) || s.Module == bpfModule && !programs {
+		if !own.has(&s) {
 			break
 		}
 		addrs, trampoline = addrs[1:], isTrampoline(&s) && s.Name != ""

@@ -204,6 +204,8 @@ func TestStackOfTraced(t *testing.T) {
 		{"trampoline that was jumped to", layout.MethodTracingMulti, slices.Concat(tracing, again), recursive},
 		{"called by a program", kprobe, []uint64{place(program, 0x6e), place("caller", 0x20)}, "bpf_prog_1+0x6e caller+0x20"},
 		{"in which the program is", multi, append([]uint64{place(program, 0x97), place("kprobe_multi_link_prog_run", 0x90), place("__kretprobe_trampoline", 0)}, again...), recursive},
+		{"in which the program is, called by another", multi, []uint64{place(program, 0x97), place("kprobe_multi_link_prog_run", 0x90), place("__kretprobe_trampoline", 0), place(program, 0x6e), place("caller", 0x20)},
+			"bpf_prog_1+0x6e caller+0x20"},
 		{"called by a traced program", kprobe, []uint64{place(program, 0x6e), place("bpf_trampoline_2", 0x71), place(program, 9), place("caller", 0x20)}, "bpf_prog_1+0x6e caller+0x20"},
 		{"called by a program", fentry, slices.Concat(tracing, []uint64{place(program, 0x6e), place("caller", 0x20)}), "bpf_prog_1+0x6e caller+0x20"},
 		{"a function of a program", fentry, slices.Concat(tracing, []uint64{place(program, 9), place(program, 0x6e), place("caller", 0x20)}), "bpf_prog_1+0x6e caller+0x20"},
