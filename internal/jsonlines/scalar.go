@@ -53,6 +53,7 @@ const (
 type scalar struct {
 	form    form
 	signed  bool
+	enum    bool
 	quoted  bool // a 64-bit number as a string
 	unknown bool // the type is not known: an int may be in the register
 	size    int
@@ -63,6 +64,7 @@ type scalar struct {
 func (v *values) scalar(t btf.Type, view expr.View) (s scalar, err error) {
 	s.size, s.signed, _ = expr.Number(t)
 	s.unknown = layout.Unknown(t)
+	_, s.enum = btf.UnderlyingType(t).(*btf.Enum)
 	switch view {
 	case expr.ViewHex:
 		s.form = formHex
@@ -236,7 +238,7 @@ func (s *scalar) errorOf(n uint64) string {
 	case s.form == formBool || s.form == formPrinted || s.form == formIP:
 		return ""
 	case s.form == formPointer || s.size == 8 && !(s.unknown && n>>32 == 0):
-	case s.size == 4 && (s.signed || s.form == formEnum), s.unknown:
+	case s.size == 4 && (s.signed || s.enum), s.unknown:
 		n = uint64(int32(n))
 	default:
 		return ""

@@ -98,6 +98,9 @@ func TestCalls(t *testing.T) {
 	}{
 		{"result", "send(return)", bpf.KindReturn, 0, data(0), "        return = (int)0\n"},
 		{"error", "send(return)", bpf.KindReturn, 0, data(-2), "        return = (int)-2 /* -ENOENT */\n"},
+		{"error in hexadecimal", "send(hex(return))", bpf.KindReturn, 0, data(-2), "        hex(return) = (int)0xfffffffe /* -ENOENT */\n"},
+		{"error in decimal", "send(dec(return))", bpf.KindReturn, 0, data(-2), "        dec(return) = (int)-2 /* -ENOENT */\n"},
+		{"no error in hexadecimal", "send(hex(return))", bpf.KindReturn, 0, data(2), "        hex(return) = (int)0x2\n"},
 		{"error of the kernel's own", "send(return)", bpf.KindReturn, 0, data(-524), "        return = (int)-524 /* -ENOTSUPP */\n"},
 		{"no error", "send(return)", bpf.KindReturn, 0, data(-5000), "        return = (int)-5000\n"},
 		{"member", "send(skb->len == 84)", bpf.KindEntry, 0, data(84), "        skb->len = (unsigned int)84\n"},
@@ -227,6 +230,7 @@ func TestCompact(t *testing.T) {
 		{"send(name)", bpf.KindEntry, 0, data(ptr, "eth\n0\x00junk"), `name = "eth\n0"`},
 		{"send(diff(skb->len))", bpf.KindCall, 0, data(84, 85), "diff(skb->len): 84 → 85"},
 		{"send(return < 0)", bpf.KindCall, 0, data(-1), "return = -EPERM"},
+		{"send(hex(return))", bpf.KindCall, 0, data(-1), "hex(return) = 0xffffffff"},
 	} {
 		p := probe(t, c.spec)
 		var ev event.Event

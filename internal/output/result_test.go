@@ -8,6 +8,7 @@ import (
 
 	"github.com/cilium/ebpf/btf"
 
+	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/layout"
 )
@@ -114,6 +115,40 @@ func TestErrorsAlike(t *testing.T) {
 		f := &plan.Probe{Probe: layout.Probe{Result: c.result, Class: layout.ClassOf("f", c.result)}}
 		if got := string(appendResult(nil, f, c.v)); got != c.end {
 			t.Errorf("%v of %#x in a session: %s, want %s", c.result, c.v, got, c.end)
+		}
+	}
+}
+
+// TestErrorsInNotations: hex() and sym() change how a number is written, so its error is the same. Where an error has the
+// place of the number, they have theirs.
+func TestErrorsInNotations(t *testing.T) {
+	minus := func(n uint64) uint64 { return -n }
+	pointer, color := &btf.Pointer{Target: typeInt}, &btf.Enum{Name: "e", Size: 4, Values: []btf.EnumValue{{Name: "ONE", Value: 1}}}
+	compact := lineStyle(Names{}, 160)
+	compact.named = true
+	for _, c := range []struct {
+		result     btf.Type
+		view       expr.View
+		v          uint64
+		text, line string
+	}{
+		{typeInt, expr.ViewHex, minus(2), "(int)0xfffffffe /* -ENOENT */", "0xfffffffe"},
+		{typeInt, expr.ViewHex, 2, "(int)0x2", "0x2"},
+		{typeUint, expr.ViewHex, 0xfffffffe, "(unsigned int)0xfffffffe", "0xfffffffe"},
+		{typeInt, expr.ViewDec, minus(2), "(int)-2 /* -ENOENT */", "-ENOENT"},
+		{typeInt, expr.ViewIP, minus(2), "(int)254.255.255.255", "254.255.255.255"},
+		{color, expr.ViewHex, 0xfffffffe, "(enum e)0xfffffffe /* -ENOENT */", "0xfffffffe"},
+		{pointer, expr.ViewSym, minus(2), "(int *)0xfffffffffffffffe /* -ENOENT */", "0xfffffffffffffffe"},
+		{pointer, expr.ViewDefault, minus(2), "(int *)-ENOENT", "-ENOENT"},
+	} {
+		for style, want := range map[*style]string{callStyle(Names{}): c.text, compact: c.line} {
+			v := value{result: true, view: c.view, style: style}
+			if err := v.setScalar(c.result); err != nil {
+				t.Fatal(err)
+			}
+			if got := string(v.appendScalar(nil, binary.LittleEndian.AppendUint64(nil, c.v))); got != want {
+				t.Errorf("%v of %#x: %s, want %s", c.result, c.v, got, want)
+			}
 		}
 	}
 }

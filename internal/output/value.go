@@ -143,26 +143,23 @@ func (v *value) appendTarget(dst []byte, c captured) []byte {
 
 // appendScalar appends a scalar; an error number in a result gets its name.
 func (v *value) appendScalar(dst, raw []byte) []byte {
-	n := word(raw)
+	name, isErr := v.errorOf(word(raw))
 	raw = raw[:min(len(raw), v.number.Size())]
-	if v.hasNotation() {
-		if v.view != expr.ViewContainer && v.view != expr.ViewPod {
-			dst = v.appendCast(dst)
-		}
-		return v.appendNotation(dst, raw)
-	}
-	name, isErr := v.errorOf(n)
 	if isErr && v.style.colour {
 		dst = terminal.AppendStyle(dst, terminal.Bad)
 	}
 	_, signed, _ := expr.Number(v.typ)
+	bare := v.hasNotation() || signed && !v.style.named // what short has of an error
 	switch {
-	case !isErr || v.style.short && signed && !v.style.named:
-		dst = v.number.AppendValue(dst, raw, v.options)
-	case v.style.short:
+	case isErr && v.style.short && !bare:
 		dst = append(append(dst, '-'), name...) // the bare number would not show the error
+	case v.hasNotation():
+		dst = v.appendNotation(v.appendCast(dst), raw)
 	default:
-		dst = append(append(append(v.number.AppendValue(dst, raw, v.options), " /* -"...), name...), " */"...)
+		dst = v.number.AppendValue(dst, raw, v.options)
+	}
+	if isErr && !v.style.short {
+		dst = append(append(append(dst, " /* -"...), name...), " */"...)
 	}
 	if isErr && v.style.colour {
 		dst = terminal.AppendStyle(dst, terminal.Plain)
@@ -196,20 +193,23 @@ func word(raw []byte) uint64 {
 }
 
 // errorOf names the error in a function's result, given in register form. The printer of pointers
-// names theirs.
+// names theirs, but not in another notation. An address of a network is none.
 func (v *value) errorOf(n uint64) (name string, ok bool) {
-	if !v.result {
+	if !v.result || v.view == expr.ViewIP {
 		return "", false
 	}
-	if _, pointer := btf.UnderlyingType(v.typ).(*btf.Pointer); pointer {
+	if _, pointer := btf.UnderlyingType(v.typ).(*btf.Pointer); !pointer {
+		return resultError(v.typ, n)
+	}
+	if !v.hasNotation() {
 		return "", false
 	}
-	return resultError(v.typ, n)
+	return errorName(n)
 }
 
-// appendCast appends the type in parentheses, unless values are short.
+// appendCast appends the type in parentheses, unless values are short, or are no C.
 func (v *value) appendCast(dst []byte) []byte {
-	if v.style.short {
+	if v.style.short || v.view == expr.ViewContainer || v.view == expr.ViewPod {
 		return dst
 	}
 	return append(btfprint.AppendTypeName(append(dst, '('), v.typ), ')')
