@@ -365,18 +365,26 @@ func (s *shown) counted() iter.Seq2[[]byte, error] {
 	}
 }
 
-// sayNone says why nothing of what was recorded is shown: filters have left it out or, without
-// any, all that was read are marks of losses and parts of sessions that were not wanted at their
-// end, or had not come to it.
+// none says why nothing of what was recorded is shown, "" if something is: filters have left it out
+// or, without any, all that was read are marks of losses and parts of sessions that were not wanted
+// at their end, or had not come to it.
+func (s *shown) none(t *show.Tally) string {
+	switch a := s.answered(); {
+	case t.Records > 0, s.summed, a != nil && a.Counts().Faults > 0:
+		return ""
+	case s.read == 0:
+		return "no call or session was recorded"
+	case s.ask.narrows():
+		return "no recorded call or session matches"
+	}
+	return "no whole call or session was recorded"
+}
+
+// sayNone says what none does, if there are records.
 func (s *shown) sayNone(w io.Writer, t *show.Tally) {
-	if a := s.answered(); t.Records > 0 || s.read == 0 || s.summed || a != nil && a.Counts().Faults > 0 {
-		return
+	if why := s.none(t); why != "" && s.read > 0 {
+		fmt.Fprintf(w, "ksnoop: %s: ksnoop replay --info says what there is\n", why)
 	}
-	why := "no whole call or session was recorded"
-	if s.ask.narrows() {
-		why = "no recorded call or session matches"
-	}
-	fmt.Fprintf(w, "ksnoop: %s: ksnoop replay --info says what there is\n", why)
 }
 
 // sayMore says that the end of a run is missing.

@@ -148,6 +148,9 @@ func (v *viewed) Read(specs string, store *view.Store) (collector *view.Collecto
 		err := events.Write(io.Discard, s.records(), nil)
 		err = errors.Join(err, events.End(io.Discard, s.losses(), err))
 		var notes bytes.Buffer
+		if why := s.none(events.Tally()); why != "" {
+			fmt.Fprintln(&notes, why)
+		}
 		if a := s.answered(); a != nil {
 			sayNotes(&notes, a)
 			_ = sayCounts(&notes, a.Counts()) // a Buffer takes all

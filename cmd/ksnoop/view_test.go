@@ -15,6 +15,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
+
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/formattest"
+	"github.com/ksnoop/ksnoop/internal/record"
 )
 
 func TestSplitSpecs(t *testing.T) {
@@ -163,6 +167,28 @@ func TestViewTables(t *testing.T) {
 	p.until("▸ tables of what the SPECs add up")
 	p.press("Enter")
 	p.until("vfs_read: count()[return]")
+}
+
+// TestViewNone: what is said of a recording of which nothing is shown does not speak of filters that nobody has given.
+func TestViewNone(t *testing.T) {
+	k := formattest.New(t, "t_")
+	k.Sessions(false, "t_open")
+	part := bpf.AppendSession(nil, &bpf.SessionHeader{Kind: bpf.SessionChunk, PID: 7, TID: 8, Start: 1000, End: 2000})
+	empty, begun := filepath.Join(t.TempDir(), "empty"), filepath.Join(t.TempDir(), "begun")
+	for name, raw := range map[string][][]byte{empty: nil, begun: {part}} {
+		if err := os.WriteFile(name, k.Recording(&record.Sessions{Traced: true}, raw...), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for command, want := range map[string]string{
+		empty: "no call or session was recorded  ", empty + " -x any": "no call or session was recorded  ",
+		begun: "no whole call or session was recorded  ", begun + " -x any": "no recorded call or session matches  ",
+	} {
+		p := newPane(t, 200, 24, `"$KSNOOP" view `+command)
+		if lines := p.until("(0 of 0)"); !strings.HasPrefix(lines[len(lines)-2], want) {
+			t.Errorf("%s: %q, want %q", command, lines[len(lines)-2], want)
+		}
+	}
 }
 
 // TestViewInput: a recording of the standard input is shown; it cannot be asked again. Where there is no terminal to
