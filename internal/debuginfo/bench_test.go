@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/ksnoop/ksnoop/internal/livetest"
 )
 
 // BenchmarkCold opens the debug info and looks addresses up, as a process that
@@ -24,7 +24,7 @@ func BenchmarkCold(b *testing.B) {
 				file := debugVmlinux(b, "6.12")
 				addrs := randomText(b, file, n)
 				b.ReportAllocs()
-				start := cpuTime(b)
+				start := livetest.CPUTime(b)
 				for b.Loop() {
 					info, err := Open(file, Options{})
 					if err != nil {
@@ -39,7 +39,7 @@ func BenchmarkCold(b *testing.B) {
 						b.Fatal(err)
 					}
 				}
-				b.ReportMetric((cpuTime(b)-start).Seconds()*1e3/float64(b.N), "cpu-ms")
+				b.ReportMetric((livetest.CPUTime(b)-start).Seconds()*1e3/float64(b.N), "cpu-ms")
 				b.ReportMetric(anonymous(b), "MB-anonymous")
 			})
 		}
@@ -66,8 +66,8 @@ func BenchmarkStream(b *testing.B) {
 // BenchmarkFunctions finds the functions of a folder, as a selector does.
 func BenchmarkFunctions(b *testing.B) {
 	file := debugVmlinux(b, "6.12")
-	start := cpuTime(b)
-	defer func() { b.ReportMetric((cpuTime(b)-start).Seconds()*1e3/float64(b.N), "cpu-ms") }()
+	start := livetest.CPUTime(b)
+	defer func() { b.ReportMetric((livetest.CPUTime(b)-start).Seconds()*1e3/float64(b.N), "cpu-ms") }()
 	for b.Loop() {
 		info, err := Open(file, Options{})
 		if err != nil {
@@ -126,17 +126,6 @@ func (c *cost) add(b *testing.B, input []byte, name string, args ...string) {
 	}
 	c.wall += time.Since(start)
 	c.cpu += cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
-}
-
-// cpuTime returns what this process has used of processors, which on a machine
-// that does other things as well says more than the clock.
-func cpuTime(b *testing.B) time.Duration {
-	b.Helper()
-	var u unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // anonymous returns the memory of this process that no file stands behind.

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // SlowEnv is the variable by which testrun tells tests how many times slower than
@@ -72,8 +74,19 @@ func slow() float64 {
 	return max(1, slow)
 }
 
+// CPUTime is what this process has computed so far, however busy the machine is. What a test spends of it tells
+// whether an algorithm is quadratic.
+func CPUTime(t testing.TB) time.Duration {
+	t.Helper()
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
 // Patience is how long a test waits for what takes up to d on a quiet machine. It decides when one that
-// hangs is given up, and from what duration on an algorithm is taken for quadratic.
+// hangs is given up.
 func Patience(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * slow())
 }

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf/btf"
-	"golang.org/x/sys/unix"
 
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/livetest"
 )
 
 // manyView has as many functions as a kernel, f0, f1 and so on.
@@ -83,24 +83,15 @@ func TestManyNames(t *testing.T) {
 		{"sessions of one glob", session(SessionRequest{Entry: entry, Allow: list(globs)}), len(names)},
 		{"sessions of many globs", session(SessionRequest{Entry: entry, Allow: list(stars)}), len(names)},
 	} {
-		begun := cpuTime(t)
+		begun := livetest.CPUTime(t)
 		got, err := c.run()
-		if took := cpuTime(t) - begun; took > 10*time.Second {
+		if took := livetest.CPUTime(t) - begun; took > 10*time.Second {
 			t.Errorf("%s: it took %v", c.name, took)
 		}
 		if got != c.want || (err != nil) != (c.want == 0) {
 			t.Errorf("%s: %d functions, want %d; %.200v", c.name, got, c.want, err)
 		}
 	}
-}
-
-// cpuTime is what this process has taken, however busy the machine is.
-func cpuTime(t *testing.T) time.Duration {
-	var u unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
-		t.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano())
 }
 
 // TestSpared: of very many functions a glob leaves out those that tracing itself calls. A smaller one
