@@ -7,12 +7,12 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/ksnoop/ksnoop/internal/elfhead"
+	"github.com/ksnoop/ksnoop/internal/regular"
 )
 
 // A loader opens the files over which debug info is spread.
@@ -54,7 +54,7 @@ func (l *loader) close() error {
 
 // mapFile maps a file into memory without reading it.
 func mapFile(path string) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // opening a pipe would block
+	f, err := regular.Open(path)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func mapFile(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !info.Mode().IsRegular() || info.Size() == 0 {
+	if info.Size() == 0 {
 		return nil, errors.New("no regular file with contents")
 	}
 	data, err := unix.Mmap(int(f.Fd()), 0, int(info.Size()), unix.PROT_READ, unix.MAP_SHARED)

@@ -34,18 +34,30 @@ func (s *Symbols) hold(pid uint32) *held {
 	if s.heldOpen >= mostHeld {
 		return nil
 	}
-	f, err := openNow(s.root, dir, unix.O_DIRECTORY|unix.O_NOFOLLOW)
+	if h.tmp = openDir(s.root, dir); h.tmp == nil {
+		return nil
+	}
+	s.heldOpen++
+	return h
+}
+
+// openDir opens a directory below root, and nothing else: the kernel looks at what it is before it
+// asks a driver. It returns nil if that fails, and below a root that a test has made.
+func openDir(root fs.FS, name string) *os.File {
+	top, err := root.Open(".")
 	if err != nil {
 		return nil
 	}
-	tmp, ok := f.(*os.File)
-	if !ok { // of a test
-		f.Close()
+	defer top.Close()
+	dir, ok := top.(*os.File)
+	if !ok {
 		return nil
 	}
-	h.tmp = tmp
-	s.heldOpen++
-	return h
+	fd, err := unix.Openat(int(dir.Fd()), name, unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil
+	}
+	return os.NewFile(uintptr(fd), name)
 }
 
 // release closes what is held of a process.

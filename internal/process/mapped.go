@@ -14,6 +14,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/internal/debuginfo/find"
 	"github.com/ksnoop/ksnoop/internal/elfhead"
+	"github.com/ksnoop/ksnoop/internal/regular"
 )
 
 // A Mapped is a file that a process has mapped as code.
@@ -82,7 +83,7 @@ func openMapped(root fs.FS, pid uint32, m *mapping) fs.File {
 		path.Join("proc", strconv.Itoa(int(pid)), "root", m.file.path),
 		strings.TrimPrefix(path.Clean(m.file.path), "/"),
 	} {
-		f, err := openRegular(root, name, 0)
+		f, err := regular.OpenIn(root, name, 0)
 		if err != nil {
 			continue
 		}

@@ -9,6 +9,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ksnoop/ksnoop/internal/regular"
 )
 
 // A held says where the map of a process that generates code is, and to whom it must belong. What a
@@ -34,7 +36,7 @@ func (h *held) open(root fs.FS) (path string, f fs.File) {
 
 // openIn opens the map in a directory of root, whose name ends with a slash.
 func (h *held) openIn(root fs.FS, dir string) (path string, f fs.File) {
-	f, err := openRegular(root, dir+h.name, unix.O_NOFOLLOW)
+	f, err := regular.OpenIn(root, dir+h.name, unix.O_NOFOLLOW)
 	if err != nil {
 		return "", nil
 	}

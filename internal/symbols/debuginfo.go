@@ -16,6 +16,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/debuginfo"
 	"github.com/ksnoop/ksnoop/internal/debuginfo/find"
 	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/regular"
 )
 
 // A DebugInfo is the debug info of a kernel and its modules, at the addresses at which
@@ -79,7 +80,7 @@ func (d *DebugInfo) moveTo(view *kernel.View) error {
 }
 
 func checkFile(file string, id find.BuildID) error {
-	f, err := os.Open(file)
+	f, err := regular.Open(file)
 	if err != nil {
 		return err
 	}

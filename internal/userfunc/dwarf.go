@@ -18,6 +18,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/internal/dw"
 	"github.com/ksnoop/ksnoop/internal/elfhead"
+	"github.com/ksnoop/ksnoop/internal/regular"
 )
 
 // Types are what debug info says of functions, as BTF.
@@ -94,7 +95,7 @@ func (f *File) debugInfo() (*dwarf.Data, error) {
 		return data, err
 	}
 	name := hex.EncodeToString(id)
-	r, err := os.Open("/usr/lib/debug/.build-id/" + name[:2] + "/" + name[2:] + ".debug")
+	r, err := regular.Open("/usr/lib/debug/.build-id/" + name[:2] + "/" + name[2:] + ".debug")
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, errNoDebugInfo
 	}

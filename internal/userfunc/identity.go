@@ -9,7 +9,7 @@ import (
 	"os"
 	"syscall"
 
-	"golang.org/x/sys/unix"
+	"github.com/ksnoop/ksnoop/internal/regular"
 )
 
 // An Identity tells whether a path still leads to the file that was read. Functions, places and
@@ -48,17 +48,16 @@ func (id Identity) Reopen(path string) (*os.File, error) {
 	return f, nil
 }
 
-// openRegular opens a file without waiting, as for the writer of a pipe, and looks at what it
-// has opened.
+// openRegular opens a file, and looks at what it has opened.
 func openRegular(path string) (*os.File, fs.FileInfo, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	f, err := regular.Open(path)
+	if errors.Is(err, regular.ErrNot) {
+		return nil, nil, errors.New("it is not a regular file")
+	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w", errors.Unwrap(err)) // the path is known
 	}
 	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("it is not a regular file")
-	}
 	if err != nil {
 		f.Close()
 		return nil, nil, err

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/ksnoop/ksnoop/internal/regular"
 )
 
 // triplets are the folders of libraries where a distribution keeps those of several
@@ -85,10 +87,7 @@ func isFile(path string) bool {
 
 // isELF tells libraries from scripts of the linker, which have their names.
 func isELF(path string) bool {
-	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
-		return false
-	}
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return false
 	}

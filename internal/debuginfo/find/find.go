@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/ksnoop/ksnoop/internal/elfhead"
+	"github.com/ksnoop/ksnoop/internal/regular"
 )
 
 // A Why is a reason not to use a file.
@@ -150,7 +151,7 @@ func Find(root fs.FS, k Kernel) (string, error) {
 
 // look tries one path. A nil result means that the file is the right one.
 func look(root fs.FS, path string, id BuildID) *Refusal {
-	f, err := root.Open(path)
+	f, err := regular.OpenIn(root, path, 0) // some are in folders of users, see CacheFolders
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			return &Refusal{Why: Missing, Err: fs.ErrNotExist}

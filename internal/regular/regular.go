@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package regular opens files whose names are the choice of others: of who runs a traced process,
+// or of who made a file that names further ones. The name may lead to a pipe or a device, and to
+// open these can already do harm: a watchdog starts to run, a tape is rewound, whoever waits for a
+// reader of a pipe goes on. So a file is looked at first, and only a regular one is opened.
+package regular
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrNot says that a file is not a regular one.
+var ErrNot = errors.New("no regular file")
+
+// Open opens a file to read, if it is a regular one.
+func Open(name string) (*os.File, error) {
+	return open(unix.AT_FDCWD, name, name, 0)
+}
+
+// OpenIn opens a file below root to read, if it is a regular one. flags may be O_NOFOLLOW: the file
+// is not opened if the last part of its name is a link.
+func OpenIn(root fs.FS, name string, flags int) (fs.File, error) {
+	if !fs.ValidPath(name) {
+		return nil, pathError(name, fs.ErrInvalid)
+	}
+	top, err := root.Open(".")
+	if err != nil {
+		return nil, err
+	}
+	defer top.Close()
+	if dir, ok := top.(*os.File); ok { // fs.FS has no flags, but gives the directory itself
+		return open(int(dir.Fd()), name, filepath.Join(dir.Name(), name), flags)
+	}
+	// A test has made it.
+	look := fs.Stat
+	if flags&unix.O_NOFOLLOW != 0 {
+		look = fs.Lstat
+	}
+	info, err := look(root, name)
+	if err != nil {
+		return nil, err
+	}
+	if info.Mode().Type() == fs.ModeSymlink {
+		return nil, pathError(name, unix.ELOOP)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, pathError(name, ErrNot)
+	}
+	return root.Open(name)
+}
+
+// open opens a file relative to a directory. whole is its name in errors.
+func open(dir int, name, whole string, flags int) (*os.File, error) {
+	fd, err := openat(dir, name, unix.O_PATH|flags) // this does not call the driver
+	if err != nil {
+		return nil, pathError(whole, err)
+	}
+	defer unix.Close(fd)
+	var found, opened unix.Stat_t
+	if err := unix.Fstat(fd, &found); err != nil {
+		return nil, pathError(whole, err)
+	}
+	switch found.Mode & unix.S_IFMT {
+	case unix.S_IFREG:
+	case unix.S_IFLNK:
+		return nil, pathError(whole, unix.ELOOP)
+	default:
+		return nil, pathError(whole, ErrNot)
+	}
+	// Another file may have the name by now. This is the one that was looked at.
+	again, err := openat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", fd), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY)
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) {
+		return nil, pathError(whole, errNoProc)
+	}
+	if err != nil {
+		return nil, pathError(whole, err)
+	}
+	if err := unix.Fstat(again, &opened); err != nil || opened.Dev != found.Dev || opened.Ino != found.Ino {
+		unix.Close(again)
+		return nil, pathError(whole, errNoProc)
+	}
+	return os.NewFile(uintptr(again), whole), nil
+}
+
+// errNoProc is why even a regular file is not opened.
+var errNoProc = errors.New("files that others choose are opened through /proc/self/fd: mount proc at /proc")
+
+func openat(dir int, name string, flags int) (fd int, err error) {
+	for {
+		if fd, err = unix.Openat(dir, name, unix.O_CLOEXEC|flags, 0); !errors.Is(err, unix.EINTR) {
+			return fd, err
+		}
+	}
+}
+
+func pathError(name string, err error) error {
+	return &fs.PathError{Op: "open", Path: name, Err: err}
+}
