@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package elfhead checks the headers of an ELF file before debug/elf reads them:
+// Package elfhead checks the headers and tables of an ELF file before debug/elf reads them:
 // that takes memory for whatever they claim, and anybody can make a process map a
-// file that claims a lot. A sparse file of terabytes takes 4 KB of a disk.
+// file that claims a lot. A sparse file of terabytes takes 4 KB of a disk, a
+// compressed section a thousandth of what comes out of it.
 package elfhead
 
 import (
@@ -64,7 +65,14 @@ func Open(r io.ReaderAt) (*elf.File, error) {
 	if err := check(r); err != nil {
 		return nil, err
 	}
-	return elf.NewFile(r)
+	f, err := elf.NewFile(r)
+	if err == nil {
+		err = checkTables(f)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
 }
 
 // check returns an error for a file whose section headers claim more than any

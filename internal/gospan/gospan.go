@@ -36,8 +36,8 @@ var ErrNoSDK = errors.New("not a Go program with the OpenTelemetry SDK")
 
 // Limits on what is read of a file that somebody else has made.
 const (
-	mostSymbols = 512 << 20 // bytes of symbols and their names
-	mostDebug   = 2 << 30   // bytes of debug info, decompressed
+	mostSymbols = 256 << 20 // bytes of symbols, and of their names
+	mostDebug   = 512 << 20 // bytes of debug info, decompressed
 )
 
 const (
@@ -81,16 +81,7 @@ func stripped(r io.ReaderAt) error {
 
 // symbols finds what has a name.
 func (l *Layout) symbols(f *elf.File) error {
-	size := uint64(0)
-	for _, s := range f.Sections {
-		if s.Type == elf.SHT_SYMTAB || s.Type == elf.SHT_STRTAB {
-			size += s.Size
-		}
-	}
-	if size > mostSymbols {
-		return fmt.Errorf("its symbols are %d bytes; the most are %d", size, uint64(mostSymbols))
-	}
-	symbols, err := f.Symbols()
+	symbols, err := elfhead.Symbols(f, elf.SHT_SYMTAB, mostSymbols)
 	if err != nil {
 		return fmt.Errorf("its symbols: %w", err)
 	}
@@ -122,19 +113,10 @@ func (l *Layout) tls(f *elf.File, into uint64) {
 
 // types finds the members of a span.
 func (l *Layout) types(f *elf.File) error {
-	size := uint64(0)
-	for _, s := range f.Sections {
-		if strings.HasPrefix(s.Name, ".debug_") || strings.HasPrefix(s.Name, ".zdebug_") {
-			size += s.Size
-		}
-	}
-	switch {
-	case size == 0:
+	if f.Section(".debug_info") == nil && f.Section(".zdebug_info") == nil {
 		return errors.New("it has no debug info: build it without -ldflags=-w")
-	case size > mostDebug:
-		return fmt.Errorf("its debug info is %d bytes; the most are %d", size, uint64(mostDebug))
 	}
-	d, err := f.DWARF()
+	d, err := elfhead.DWARF(f, mostDebug)
 	if err != nil {
 		return fmt.Errorf("its debug info: %w", err)
 	}

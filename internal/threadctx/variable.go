@@ -100,7 +100,7 @@ func find(f *elf.File) (number uint32, _ *elf.Symbol, err error) {
 	if err != nil || !bytes.Contains(text, []byte(variableName+"\x00")) {
 		return 0, nil, nil // most files end here
 	}
-	symbols, err := f.DynamicSymbols()
+	symbols, err := elfhead.Symbols(f, elf.SHT_DYNSYM, mostNames)
 	if err != nil {
 		return 0, nil, fmt.Errorf("its dynamic symbols: %w", err)
 	}

@@ -28,7 +28,7 @@ type Types struct {
 	Functions map[uint64]uint32
 }
 
-// mostDebugInfo bounds the sections of debug info that are read, in bytes.
+// mostDebugInfo bounds the sections of debug info that are read, in bytes, decompressed.
 const mostDebugInfo = 512 << 20
 
 // ErrNoTypes is why functions have no types where nothing is wrong.
@@ -123,25 +123,19 @@ func debugInfoOf(r io.ReaderAt) (data *dwarf.Data, id []byte, err error) {
 		return nil, nil, err
 	}
 	defer e.Close()
-	sum, there := uint64(0), false
+	there := false
 	for _, s := range e.Sections {
-		if strings.HasPrefix(s.Name, ".debug_") || strings.HasPrefix(s.Name, ".zdebug_") {
-			sum += min(s.Size, mostDebugInfo+1)
-			there = there || s.Name == ".debug_info" && s.Type != elf.SHT_NOBITS
-		}
+		there = there || (s.Name == ".debug_info" || s.Name == ".zdebug_info") && s.Type != elf.SHT_NOBITS
 		if s.Name == ".note.gnu.build-id" && s.Size < 1<<10 {
 			if note, err := s.Data(); err == nil && len(note) > 16 {
 				id = note[16:]
 			}
 		}
 	}
-	switch {
-	case !there:
+	if !there {
 		return nil, id, errNoDebugInfo
-	case sum > mostDebugInfo:
-		return nil, id, fmt.Errorf("its debug info is larger than %d MiB", mostDebugInfo>>20)
 	}
-	data, err = e.DWARF()
+	data, err = elfhead.DWARF(e, mostDebugInfo)
 	return data, id, err
 }
 

@@ -19,7 +19,7 @@ import (
 // Limits on what is read of one file. Browsers, the largest programs known, have half as much.
 const (
 	mostSymbols = 1 << 23 // entries of a table
-	mostNames   = 1 << 28 // bytes of the section that has their names
+	mostNames   = 1 << 28 // bytes of the section that has their names, and of all names
 )
 
 // A File is a program or a shared library.
@@ -100,11 +100,14 @@ func read(r io.ReaderAt, arch string) (*File, error) {
 			return nil, fmt.Errorf("names of symbols take %d bytes, and the most are %d", e.Sections[s.Link].Size, mostNames)
 		}
 	}
-	// Tables that are missing or broken have no symbols.
-	static, _ := e.Symbols()
-	dynamic, _ := e.DynamicSymbols()
-	for _, s := range slices.Concat(static, dynamic) {
-		f.add(&s)
+	for _, kind := range []elf.SectionType{elf.SHT_SYMTAB, elf.SHT_DYNSYM} {
+		symbols, err := elfhead.Symbols(e, kind, mostNames)
+		if errors.Is(err, elfhead.ErrLimit) {
+			return nil, err
+		}
+		for i := range symbols { // tables that are missing or broken have none
+			f.add(&symbols[i])
+		}
 	}
 	slices.SortStableFunc(f.funcs, func(a, b Function) int {
 		return cmp.Or(strings.Compare(a.Name, b.Name), cmp.Compare(a.Addr, b.Addr), strings.Compare(b.Version, a.Version))

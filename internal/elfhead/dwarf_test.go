@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package elfhead
+
+import (
+	"bytes"
+	"debug/dwarf"
+	"debug/elf"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// libraries are files of the machine that tests read.
+func libraries() []string {
+	found, _ := filepath.Glob("/lib/*-linux-gnu/lib[cm].so.6")
+	more, _ := filepath.Glob("/lib/*-linux-gnu/lib[stz]*.so.?")
+	return append(found, more...)
+}
+
+// TestDWARFLimits: a small file does not make debug/elf take much memory.
+func TestDWARFLimits(t *testing.T) {
+	const size, most = 64 << 20, 256 << 20
+	bomb, old := zeros(t, size, false), zeros(t, size, true)
+	info := part{".debug_info", elf.SHT_PROGBITS, 0, 0, 0, make([]byte, 16)}
+	many := []part{info}
+	for range maxDebugSections {
+		many = append(many, info)
+	}
+	five := []part{info}
+	for _, name := range []string{".debug_abbrev", ".debug_line", ".debug_str", ".debug_ranges", ".debug_addr"} {
+		five = append(five, part{name, elf.SHT_PROGBITS, elf.SHF_COMPRESSED, 0, 0, bomb})
+	}
+	for _, test := range []struct {
+		name  string
+		parts []part
+		want  string
+	}{
+		{"one section", []part{info, {".debug_line", elf.SHT_PROGBITS, elf.SHF_COMPRESSED, 0, 0, bomb}}, "times as large"},
+		{"in GNU's old way", []part{info, {".zdebug_line", elf.SHT_PROGBITS, 0, 0, 0, old}}, "times as large"},
+		{"all in one", five, "larger than 256 MiB"},
+		{"many", many, "in 1025 sections"},
+		{"relocations", []part{info, {".rela.debug_info", elf.SHT_RELA, 0, 0, 1, make([]byte, most)}}, "larger than 256 MiB"},
+	} {
+		f, err := Open(bytes.NewReader(written(t, test.parts...)))
+		if err != nil {
+			t.Fatalf("%s: %v", test.name, err)
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err = DWARF(f, most)
+		runtime.ReadMemStats(&after)
+		if !errors.Is(err, ErrLimit) || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v, want %q", test.name, err, test.want)
+		}
+		if used := after.TotalAlloc - before.TotalAlloc; used > 1<<20 {
+			t.Errorf("%s: %d bytes of memory", test.name, used)
+		}
+	}
+}
+
+// TestDWARF: what compilers make is read, compressed in each way.
+func TestDWARF(t *testing.T) {
+	for _, flag := range []string{"-gz=none", "-gz=zlib", "-gz=zlib-gnu"} {
+		file := filepath.Join(t.TempDir(), "program")
+		if out, err := exec.Command("gcc", "-g", flag, "-shared", "-o", file, "../../testdata/program/three.c").CombinedOutput(); err != nil {
+			t.Skipf("gcc: %v\n%s", err, out)
+		}
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := Open(bytes.NewReader(data))
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := DWARF(f, 1<<26)
+		if err != nil {
+			t.Errorf("%s: %v", flag, err)
+			continue
+		}
+		names := 0
+		for r := d.Reader(); ; {
+			e, err := r.Next()
+			if err != nil || e == nil {
+				break
+			}
+			if name, _ := e.Val(dwarf.AttrName).(string); name == "three" {
+				names++
+			}
+		}
+		if names == 0 {
+			t.Errorf("%s: function three is not there", flag)
+		}
+	}
+}
