@@ -10,16 +10,34 @@ import (
 	"io"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/ksnoop/ksnoop/internal/elfhead"
 )
 
+// An elfFile is a file whose sections are read.
+type elfFile struct {
+	*elf.File
+	data     []byte
+	room     *room
+	expanded uint64 // bytes that were decompressed
+}
+
+func newFile(data []byte, r *room) (*elfFile, error) {
+	f, err := elfhead.Open(bytes.NewReader(data))
+	if err != nil {
+		return nil, err
+	}
+	return &elfFile{File: f, data: data, room: r}, nil
+}
+
 // fill finds the sections for some slots.
-func fill(slots map[string]*[]byte, data []byte, f *elf.File) error {
+func (f *elfFile) fill(slots map[string]*[]byte) error {
 	for _, sec := range f.Sections {
 		slot, ok := slots[sec.Name]
 		if !ok || sec.Type == elf.SHT_NOBITS {
 			continue
 		}
-		b, err := contents(data, sec)
+		b, err := f.contents(sec)
 		if err != nil {
 			return fmt.Errorf("section %s: %w", sec.Name, err)
 		}
@@ -29,20 +47,19 @@ func fill(slots map[string]*[]byte, data []byte, f *elf.File) error {
 }
 
 // contents returns a section, decompressed if necessary.
-func contents(data []byte, s *elf.Section) ([]byte, error) {
-	if s.Offset > uint64(len(data)) || s.FileSize > uint64(len(data))-s.Offset {
+func (f *elfFile) contents(s *elf.Section) ([]byte, error) {
+	if s.Offset > uint64(len(f.data)) || s.FileSize > uint64(len(f.data))-s.Offset {
 		return nil, errors.New("beyond the end of the file")
 	}
+	stored := f.data[s.Offset : s.Offset+s.FileSize]
 	if s.Flags&elf.SHF_COMPRESSED == 0 {
-		return data[s.Offset : s.Offset+s.FileSize], nil
+		return stored, nil
 	}
-	// The file claims this size. zlib reaches a ratio of 1,032 at best. zstd can do better,
-	// but not on debug info. Memory is only allocated for what really comes out.
-	if most := min(1<<31, 1032*s.FileSize); s.Size > most {
-		return nil, fmt.Errorf("%d bytes when decompressed", s.Size)
+	if err := f.expand(s); err != nil {
+		return nil, err
 	}
 	likely := int(min(s.Size, 8*s.FileSize))
-	header := cursor{b: data[s.Offset : s.Offset+s.FileSize]}
+	header := cursor{b: stored}
 	if kind := elf.CompressionType(header.u32()); kind == elf.COMPRESS_ZSTD {
 		header.skip(compressedHeader - 4)
 		return decompressZstd(header.b[header.pos:], likely, s.Size)
@@ -53,6 +70,19 @@ func contents(data []byte, s *elf.Section) ([]byte, error) {
 		return nil, fmt.Errorf("decompress: %w", err)
 	}
 	return b.Bytes(), nil
+}
+
+// expand takes room for a section that is decompressed. The file claims its size; memory is only allocated
+// for what really comes out. zlib reaches a ratio of 1,032 at best. zstd can do better, but not on debug
+// info. All sections together reach less, and can be the same bytes of a file that is made to take memory.
+func (f *elfFile) expand(s *elf.Section) error {
+	if most := min(1<<31, 1032*s.FileSize); s.Size > most {
+		return fmt.Errorf("%d bytes when decompressed", s.Size)
+	}
+	if f.expanded += s.Size; f.expanded > elfhead.MostRatio*uint64(len(f.data)) {
+		return fmt.Errorf("debug info of more than %d times the file's size when decompressed", elfhead.MostRatio)
+	}
+	return f.room.take(s.Size)
 }
 
 // compressedHeader is the size of an Elf64_Chdr, in bytes.

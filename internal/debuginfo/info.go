@@ -17,6 +17,7 @@ type Info struct {
 	fault        atomic.Pointer[error]
 	options      Options
 	data         []byte
+	room         *room
 	mapped       bool
 	sections     *sections
 	places       places
@@ -57,6 +58,7 @@ func (i *Info) Missing() error {
 
 // Close unmaps the files. Results of look-ups stay valid.
 func (i *Info) Close() error {
+	i.room.leave()
 	if !i.mapped {
 		return nil
 	}

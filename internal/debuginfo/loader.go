@@ -3,41 +3,38 @@
 package debuginfo
 
 import (
-	"bytes"
-	"debug/elf"
 	"errors"
 	"fmt"
 	"sync"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/ksnoop/ksnoop/internal/elfhead"
 	"github.com/ksnoop/ksnoop/internal/regular"
 )
 
 // A loader opens the files over which debug info is spread.
 type loader struct {
 	path string // of the file that names the others
+	room *room
 
 	mu     sync.Mutex
 	mapped [][]byte
 }
 
 // open maps an ELF file. It stays mapped until the loader is closed.
-func (l *loader) open(path string) ([]byte, *elf.File, error) {
+func (l *loader) open(path string) (*elfFile, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.openLocked(path)
 }
 
-func (l *loader) openLocked(path string) ([]byte, *elf.File, error) {
+func (l *loader) openLocked(path string) (*elfFile, error) {
 	data, err := mapFile(path)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	l.mapped = append(l.mapped, data)
-	f, err := elfhead.Open(bytes.NewReader(data))
-	return data, f, err
+	return newFile(data, l.room)
 }
 
 func (l *loader) close() error {

@@ -3,15 +3,13 @@
 package debuginfo
 
 import (
-	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"runtime/debug"
 	"sync"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/ksnoop/ksnoop/internal/elfhead"
 )
 
 // Open maps the debug info in a file.
@@ -46,18 +44,34 @@ func newMapped(data []byte, o Options, l *loader) (i *Info, err error) {
 // newInfo reads the debug info in the bytes of an ELF file, and keeps these. Without l, it
 // cannot open other files.
 func newInfo(data []byte, o Options, l *loader) (*Info, error) {
-	f, err := elfhead.Open(bytes.NewReader(data))
+	r := &room{memory: cmp.Or(o.Memory, NewMemory(mostMemory))}
+	done := false
+	defer func() {
+		if !done { // it may have been cut, which panics
+			r.leave()
+		}
+	}()
+	i, err := readInfo(data, o, l, r)
+	done = err == nil
+	return i, err
+}
+
+func readInfo(data []byte, o Options, l *loader, r *room) (*Info, error) {
+	f, err := newFile(data, r)
 	if err != nil {
 		return nil, err
 	}
-	s, err := readSections(data, f)
+	s, err := f.readSections()
 	if err != nil {
 		return nil, err
 	}
 	if s.empty() && !o.Stripped {
 		return nil, errors.New("no debug info")
 	}
-	if s.sup, err = l.supplement(data, f); err != nil {
+	if l != nil {
+		l.room = r
+	}
+	if s.sup, err = l.supplement(f); err != nil {
 		return nil, err
 	}
 	if l != nil {
@@ -65,7 +79,7 @@ func newInfo(data []byte, o Options, l *loader) (*Info, error) {
 	} else if s.split() {
 		return nil, errors.New("its debug info is in other files (-gsplit-dwarf)")
 	}
-	i := &Info{options: o, data: data, sections: s, units: newUnitIndex(s), places: newPlaces(f, o), loader: l}
+	i := &Info{options: o, data: data, room: r, sections: s, units: newUnitIndex(s), places: newPlaces(f.File, o), loader: l}
 	if s.sup != nil {
 		i.supUnits = newUnitIndex(s.sup)
 	}
@@ -74,12 +88,12 @@ func newInfo(data []byte, o Options, l *loader) (*Info, error) {
 		if !s.relocatable {
 			return nil
 		}
-		return relocate(s.slots(), data, f, i.places.bases)
+		return f.relocate(s.slots(), i.places.bases)
 	})
 	i.relocateLate = sync.OnceValue(func() error {
-		err := fill(s.late(), data, f)
+		err := f.fill(s.late())
 		if err == nil && s.relocatable {
-			err = relocate(s.late(), data, f, i.places.bases)
+			err = f.relocate(s.late(), i.places.bases)
 		}
 		return err
 	})
@@ -88,7 +102,7 @@ func newInfo(data []byte, o Options, l *loader) (*Info, error) {
 			return nil, err
 		}
 	}
-	if i.symbols, err = newSymbolTable(data, f, i.places.bases); err != nil {
+	if i.symbols, err = newSymbolTable(f, i.places.bases); err != nil {
 		return nil, err
 	}
 	if s.empty() && len(i.symbols.symbols) == 0 {

@@ -22,4 +22,6 @@ type Options struct {
 	// Lazy delays the relocation of a module until the first look-up. If it fails then,
 	// nothing is found, and Err says why.
 	Lazy bool
+	// Memory bounds what several files take together. Without it, a file may take 4 GiB.
+	Memory *Memory
 }

@@ -12,7 +12,7 @@ import (
 
 // relocate applies the relocations of an object file or a kernel module to the sections of
 // some slots.
-func relocate(slots map[string]*[]byte, data []byte, f *elf.File, bases []uint64) error {
+func (f *elfFile) relocate(slots map[string]*[]byte, bases []uint64) error {
 	for _, rel := range f.Sections {
 		if rel.Type != elf.SHT_RELA && rel.Type != elf.SHT_REL || int(rel.Info) >= len(f.Sections) {
 			continue
@@ -25,18 +25,21 @@ func relocate(slots map[string]*[]byte, data []byte, f *elf.File, bases []uint64
 		if rel.Type == elf.SHT_REL || int(rel.Link) >= len(f.Sections) {
 			return fmt.Errorf("section %s: relocations without addends or symbols", rel.Name)
 		}
-		entries, err := contents(data, rel)
+		entries, err := f.contents(rel)
 		if err != nil {
 			return fmt.Errorf("section %s: %w", rel.Name, err)
 		}
-		symbols, err := contents(data, f.Sections[rel.Link])
+		symbols, err := f.contents(f.Sections[rel.Link])
 		if err != nil {
 			return fmt.Errorf("section %s: %w", f.Sections[rel.Link].Name, err)
 		}
 		if target.Flags&elf.SHF_COMPRESSED == 0 {
+			if err := f.room.take(uint64(len(*slot))); err != nil {
+				return fmt.Errorf("section %s: %w", target.Name, err)
+			}
 			*slot = bytes.Clone(*slot)
 		}
-		r := relocator{f: f, symbols: symbols, bases: bases}
+		r := relocator{f: f.File, symbols: symbols, bases: bases}
 		if err := r.apply(*slot, entries); err != nil {
 			return fmt.Errorf("section %s: %w", rel.Name, err)
 		}

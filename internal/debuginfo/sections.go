@@ -45,12 +45,12 @@ func (s *sections) late() map[string]*[]byte {
 }
 
 // readSections finds the sections with debug info in an ELF file.
-func readSections(data []byte, f *elf.File) (*sections, error) {
+func (f *elfFile) readSections() (*sections, error) {
 	if f.Class != elf.ELFCLASS64 || f.Data != elf.ELFDATA2LSB {
 		return nil, fmt.Errorf("neither 64 bits nor little-endian: %v, %v", f.Class, f.Data)
 	}
 	s := &sections{relocatable: f.Type == elf.ET_REL}
-	if err := fill(s.slots(), data, f); err != nil {
+	if err := f.fill(s.slots()); err != nil {
 		return nil, err
 	}
 	return s, nil

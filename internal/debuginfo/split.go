@@ -77,12 +77,12 @@ func (h *halves) open(name halfName) (*half, error) {
 // openFile opens a .dwo file. It must contain the unit with this number: a file of
 // another build may have the same name.
 func (h *halves) openFile(path string, id uint64) (*half, error) {
-	data, f, err := h.loader.openLocked(path)
+	f, err := h.loader.openLocked(path)
 	if err != nil {
 		return nil, err
 	}
 	s := &sections{}
-	if err := fill(s.halfSlots(), data, f); err != nil {
+	if err := f.fill(s.halfSlots()); err != nil {
 		return nil, err
 	}
 	off, ok := s.halfAt(id)
@@ -151,7 +151,7 @@ const (
 
 // openPacked opens the .dwp file next to the file, or returns nil.
 func (l *loader) openPacked() *packedHalves {
-	data, f, err := l.openLocked(l.path + ".dwp")
+	f, err := l.openLocked(l.path + ".dwp")
 	if err != nil {
 		return nil
 	}
@@ -159,7 +159,7 @@ func (l *loader) openPacked() *packedHalves {
 	var index []byte
 	slots := p.all.halfSlots()
 	slots[".debug_cu_index"] = &index
-	if fill(slots, data, f) != nil || !p.read(index) {
+	if f.fill(slots) != nil || !p.read(index) {
 		return nil
 	}
 	return p

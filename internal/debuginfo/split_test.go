@@ -122,13 +122,13 @@ func FuzzHalf(f *testing.F) {
 		if err := os.WriteFile(file, data, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		h := &halves{loader: &loader{path: file}}
+		h := &halves{loader: &loader{path: file, room: &room{memory: NewMemory(mostMemory)}}}
 		h.loader.mu.Lock()
 		defer h.loader.close()
 		defer h.loader.mu.Unlock()
 		s := &sections{}
-		content, elf, err := h.loader.openLocked(file)
-		if err != nil || fill(s.halfSlots(), content, elf) != nil {
+		elf, err := h.loader.openLocked(file)
+		if err != nil || elf.fill(s.halfSlots()) != nil {
 			return
 		}
 		main := &sections{addr: make([]byte, 64)}

@@ -4,7 +4,6 @@ package debuginfo
 
 import (
 	"bytes"
-	"debug/elf"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -21,9 +20,9 @@ type link struct {
 }
 
 // supLink returns the link to a supplementary file, or nil.
-func supLink(data []byte, f *elf.File) (*link, error) {
+func supLink(f *elfFile) (*link, error) {
 	if s := f.Section(".gnu_debugaltlink"); s != nil {
-		b, err := contents(data, s)
+		b, err := f.contents(s)
 		if err != nil {
 			return nil, fmt.Errorf("section %s: %w", s.Name, err)
 		}
@@ -32,7 +31,7 @@ func supLink(data []byte, f *elf.File) (*link, error) {
 		l.id = b[c.pos:]
 		return l, nil
 	}
-	l, isSup, err := standardLink(data, f)
+	l, isSup, err := standardLink(f)
 	if l == nil || isSup {
 		return nil, err
 	}
@@ -41,12 +40,12 @@ func supLink(data []byte, f *elf.File) (*link, error) {
 
 // standardLink reads .debug_sup: a version, whether this is the supplementary file, the
 // name of the other file, and a checksum that both have.
-func standardLink(data []byte, f *elf.File) (l *link, isSup bool, err error) {
+func standardLink(f *elfFile) (l *link, isSup bool, err error) {
 	s := f.Section(".debug_sup")
 	if s == nil {
 		return nil, false, nil
 	}
-	b, err := contents(data, s)
+	b, err := f.contents(s)
 	if err != nil {
 		return nil, false, fmt.Errorf("section %s: %w", s.Name, err)
 	}
@@ -79,8 +78,8 @@ func (l *link) candidates(main string) []string {
 }
 
 // supplement opens the supplementary file of f, if it has one.
-func (l *loader) supplement(data []byte, f *elf.File) (*sections, error) {
-	link, err := supLink(data, f)
+func (l *loader) supplement(f *elfFile) (*sections, error) {
+	link, err := supLink(f)
 	if link == nil || err != nil {
 		return nil, err
 	}
@@ -100,13 +99,13 @@ func (l *loader) supplement(data []byte, f *elf.File) (*sections, error) {
 
 // openSupplement opens a candidate and checks that it is the right file.
 func (l *loader) openSupplement(path string, link *link) (*sections, error) {
-	data, f, err := l.open(path)
+	f, err := l.open(path)
 	if err != nil {
 		return nil, err
 	}
-	own, err := find.ELFBuildID(f)
+	own, err := find.ELFBuildID(f.File)
 	if link.standard {
-		other, isSup, standardErr := standardLink(data, f)
+		other, isSup, standardErr := standardLink(f)
 		if err = standardErr; err == nil && (other == nil || !isSup) {
 			err = errors.New("no supplementary file")
 		}
@@ -120,7 +119,7 @@ func (l *loader) openSupplement(path string, link *link) (*sections, error) {
 	if !bytes.Equal(own, link.id) {
 		return nil, errors.New("belongs to another build")
 	}
-	s, err := readSections(data, f)
+	s, err := f.readSections()
 	if err != nil {
 		return nil, err
 	}

@@ -46,7 +46,7 @@ func (s *tableSymbol) covers(addr uint64) bool { return s.addr <= addr && addr-s
 const mostSymbols = 1 << 24
 
 // newSymbolTable finds the symbol table of a file, which may have none.
-func newSymbolTable(data []byte, f *elf.File, bases []uint64) (*symbolTable, error) {
+func newSymbolTable(f *elfFile, bases []uint64) (*symbolTable, error) {
 	t := &symbolTable{touch: func() {}}
 	t.sorted = sync.OnceValue(func() []tableSymbol {
 		all := t.sort()
@@ -54,8 +54,8 @@ func newSymbolTable(data []byte, f *elf.File, bases []uint64) (*symbolTable, err
 		return all
 	})
 	// strip leaves the dynamic symbols.
-	if !t.read(data, f, elf.SHT_SYMTAB) {
-		t.read(data, f, elf.SHT_DYNSYM)
+	if !t.read(f, elf.SHT_SYMTAB) {
+		t.read(f, elf.SHT_DYNSYM)
 	}
 	if f.Type == elf.ET_REL {
 		t.bases = bases
@@ -68,23 +68,23 @@ func newSymbolTable(data []byte, f *elf.File, bases []uint64) (*symbolTable, err
 
 // read takes the first readable table of this kind. Without a table, addresses have no
 // names.
-func (t *symbolTable) read(data []byte, f *elf.File, kind elf.SectionType) bool {
+func (t *symbolTable) read(f *elfFile, kind elf.SectionType) bool {
 	for _, s := range f.Sections {
 		if s.Type != kind || int(s.Link) >= len(f.Sections) {
 			continue
 		}
-		symbols, err := contents(data, s)
+		symbols, err := f.contents(s)
 		if err != nil || len(symbols) <= symbolSize { // the first entry is not a symbol
 			continue
 		}
-		names, err := contents(data, f.Sections[s.Link])
+		names, err := f.contents(f.Sections[s.Link])
 		if err != nil {
 			continue
 		}
 		t.symbols, t.names = symbols, names
 		t.touch = sync.OnceFunc(func() {
-			touch(data, symbols)
-			touch(data, names)
+			touch(f.data, symbols)
+			touch(f.data, names)
 		})
 		return true
 	}

@@ -18,7 +18,12 @@ type Lines struct {
 	Caches []string // see find.CacheFolders
 	// Inlined asks for functions that were inlined, not for lines alone.
 	Inlined bool
+
+	memory *debuginfo.Memory
 }
+
+// mostDebugInfo is how much memory the debug info of all files may take, in bytes. What is not compressed takes none.
+const mostDebugInfo = 1 << 30
 
 // open returns the debug info of a file: that of its build ID, or what is in the file itself; nil if
 // there is none, or none that can be read.
@@ -35,7 +40,7 @@ func (l *Lines) open(id string, f fs.File) *debuginfo.Info {
 		files = append(files, fmt.Sprintf("/proc/self/fd/%d", own.Fd()))
 	}
 	for _, file := range files {
-		if info, err := debuginfo.Open(file, debuginfo.Options{}); err == nil {
+		if info, err := debuginfo.Open(file, debuginfo.Options{Memory: l.memory}); err == nil {
 			return info
 		}
 	}

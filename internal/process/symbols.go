@@ -106,6 +106,7 @@ const mostInfos = 64
 func (s *Symbols) ShowLines(l Lines) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	l.memory = debuginfo.NewMemory(mostDebugInfo)
 	s.lines = &l
 }
 
