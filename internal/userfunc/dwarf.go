@@ -147,6 +147,7 @@ type typeCollector struct {
 	maker  typeMaker
 	units  map[dwarf.Offset]map[uint64]dwarf.Offset // functions by address, of units that were read
 	order  []dwarf.Offset                           // of units
+	ranges int                                      // parts of functions that were read
 }
 
 // function returns a function with its parameters and what these lead to.
@@ -185,13 +186,39 @@ func (c *typeCollector) unit(unit *dwarf.Entry) (map[uint64]dwarf.Offset, error)
 		if err != nil {
 			return nil, err
 		}
-		if low, ok := e.Val(dwarf.AttrLowpc).(uint64); ok && e.Tag == dwarf.TagSubprogram {
-			found[low] = e.Offset
+		if e.Tag != dwarf.TagSubprogram {
+			continue
+		}
+		if at, ok := c.begins(e); ok {
+			found[at] = e.Offset
 		}
 	}
 	c.units[unit.Offset] = found
 	c.order = append(c.order, unit.Offset)
 	return found, nil
+}
+
+// mostRanges is how many parts of functions are read of one file. Many functions can name one long list.
+const mostRanges = 1 << 22
+
+// begins returns the address at which a function begins. A compiler may divide one into a part that runs often and
+// one that hardly ever does; the first that debug info names has its beginning, unless that is said apart.
+func (c *typeCollector) begins(fn *dwarf.Entry) (uint64, bool) {
+	if at, ok := fn.Val(dwarf.AttrEntrypc).(uint64); ok {
+		return at, true
+	}
+	off, _ := fn.Val(dwarf.AttrEntrypc).(int64) // DWARF 5 also counts from the first address
+	if at, ok := fn.Val(dwarf.AttrLowpc).(uint64); ok {
+		return at + uint64(off), true
+	}
+	if fn.Val(dwarf.AttrRanges) == nil || c.ranges > mostRanges {
+		return 0, false
+	}
+	parts, err := c.data.Ranges(fn)
+	if c.ranges += len(parts); err != nil || len(parts) == 0 {
+		return 0, false
+	}
+	return parts[0][0] + uint64(off), true
 }
 
 // children yields the entries below one.

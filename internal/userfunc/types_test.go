@@ -275,3 +275,33 @@ func TestLongChain(t *testing.T) {
 		t.Errorf("the last one is %s", last.Name)
 	}
 }
+
+// TestParts: functions that the compiler has divided have types like others.
+func TestParts(t *testing.T) {
+	for _, version := range []int{3, 4, 5} {
+		file := filepath.Join(t.TempDir(), "parts")
+		output(t, "gcc", fmt.Sprintf("-gdwarf-%d", version), "-O2", "-o", file, "testdata/parts.c")
+		if _, err := Open(file, "amd64"); err != nil {
+			t.Skip(err) // another architecture
+		}
+		if names := output(t, "nm", file); !strings.Contains(names, " handle.cold") {
+			t.Skip("this compiler does not divide the function")
+		}
+		protos, _ := typesOf(t, file, "amd64", "*")
+		for name, want := range map[string]string{
+			"handle": "long int handle(struct request * r, const char * name);",
+			"whole":  "int whole(short int a);",
+		} {
+			if protos[name] == nil {
+				t.Errorf("DWARF %d: %s has no types", version, name)
+				continue
+			}
+			if got := string(btfprint.AppendFunc(nil, name, protos[name])); got != want {
+				t.Errorf("DWARF %d: %s\nwant %s", version, got, want)
+			}
+		}
+		if protos["handle.cold"] != nil {
+			t.Errorf("DWARF %d: the part of a function has types", version)
+		}
+	}
+}
