@@ -3,6 +3,7 @@
 package dw
 
 import (
+	"cmp"
 	"debug/dwarf"
 	"errors"
 	"fmt"
@@ -22,6 +23,7 @@ var (
 	errAliases    = fmt.Errorf("%w: it has more than %d typedefs, qualifiers and dimensions in a row, or a ring of them", ErrTypes, mostAliases)
 	errDeep       = fmt.Errorf("%w: it has more than %d types that lead to each other in a row", ErrTypes, mostDeep)
 	errEntries    = fmt.Errorf("%w: its types take more than %d entries", ErrTypes, mostEntries)
+	errShared     = fmt.Errorf("%w: parts of it are in a file that it shares with others (dwz -m)", ErrTypes)
 	errSignatures = fmt.Errorf("%w: its types are in units of their own (gcc -fdebug-types-section)", ErrTypes)
 )
 
@@ -60,6 +62,30 @@ func (t *Types) Type(off dwarf.Offset) (typ dwarf.Type, err error) {
 		return nil, err
 	}
 	return t.data.Type(off)
+}
+
+// Shared returns an error if an entry has its name, its type or the entry that it is an instance of in a file that
+// several share. The library does not read that: it takes them for missing.
+func Shared(e *dwarf.Entry) error {
+	for _, attr := range []dwarf.Attr{dwarf.AttrName, dwarf.AttrType, dwarf.AttrAbstractOrigin, dwarf.AttrSpecification} {
+		f := e.AttrField(attr)
+		if f == nil {
+			continue
+		}
+		own := true
+		switch f.Class {
+		case dwarf.ClassReferenceAlt, dwarf.ClassStringAlt: // GNU's forms
+			own = false
+		case dwarf.ClassReference: // DW_FORM_ref_sup4 has another type
+			_, own = f.Val.(dwarf.Offset)
+		case dwarf.ClassString: // DW_FORM_strp_sup
+			_, own = f.Val.(string)
+		}
+		if !own {
+			return errShared
+		}
+	}
+	return nil
 }
 
 // walk visits what the library will, in the same order: so it is as deep.
@@ -107,7 +133,11 @@ func (t *Types) leadsTo(off dwarf.Offset) (to []dwarf.Offset, err error) {
 	if t.entries++; err != nil || e == nil || e.Offset != off {
 		return nil, nil
 	}
+	if err := Shared(e); err != nil {
+		return nil, err
+	}
 	add := func(e *dwarf.Entry) {
+		err = cmp.Or(err, Shared(e))
 		switch of := e.Val(dwarf.AttrType).(type) {
 		case dwarf.Offset:
 			to = append(to, of)
@@ -132,6 +162,8 @@ func (t *Types) leadsTo(off dwarf.Offset) (to []dwarf.Offset, err error) {
 		kids = dwarf.TagFormalParameter
 	case dwarf.TagStructType, dwarf.TagUnionType, dwarf.TagClassType:
 		kids = dwarf.TagMember
+	case dwarf.TagEnumerationType: // their names may be shared
+		kids = dwarf.TagEnumerator
 	}
 	if err != nil || kids == 0 || !e.Children {
 		return to, err

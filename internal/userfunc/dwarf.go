@@ -256,6 +256,9 @@ func (c *typeCollector) signature(off dwarf.Offset, name string) (*btf.Func, err
 		if err != nil || e == nil {
 			return nil, errors.Join(errNotDebugged, err)
 		}
+		if err := dw.Shared(e); err != nil {
+			return nil, err
+		}
 		origin, ok := e.Val(dwarf.AttrAbstractOrigin).(dwarf.Offset)
 		if !ok {
 			origin, ok = e.Val(dwarf.AttrSpecification).(dwarf.Offset)
@@ -275,6 +278,9 @@ func (c *typeCollector) signature(off dwarf.Offset, name string) (*btf.Func, err
 			}
 			switch p.Tag {
 			case dwarf.TagFormalParameter:
+				if err := dw.Shared(p); err != nil {
+					return nil, err
+				}
 				param, _ := p.Val(dwarf.AttrName).(string)
 				t, err := c.typeOf(p)
 				if err != nil {
