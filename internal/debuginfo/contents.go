@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -19,7 +20,8 @@ type elfFile struct {
 	*elf.File
 	data     []byte
 	room     *room
-	expanded uint64 // bytes that were decompressed
+	expanded uint64                  // bytes that were decompressed
+	filled   map[string]*elf.Section // those that slots were filled with
 }
 
 func newFile(data []byte, r *room) (*elfFile, error) {
@@ -27,21 +29,44 @@ func newFile(data []byte, r *room) (*elfFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &elfFile{File: f, data: data, room: r}, nil
+	return &elfFile{File: f, data: data, room: r, filled: map[string]*elf.Section{}}, nil
 }
 
 // fill finds the sections for some slots.
 func (f *elfFile) fill(slots map[string]*[]byte) error {
-	for _, sec := range f.Sections {
-		slot, ok := slots[sec.Name]
-		if !ok || sec.Type == elf.SHT_NOBITS {
+	for _, s := range f.Sections {
+		if _, ok := slots[s.Name]; ok && s.Type != elf.SHT_NOBITS {
+			if err := f.choose(s); err != nil {
+				return err
+			}
+		}
+	}
+	for name, slot := range slots {
+		s := f.filled[name]
+		if s == nil {
 			continue
 		}
-		b, err := f.contents(sec)
+		b, err := f.contents(s)
 		if err != nil {
-			return fmt.Errorf("section %s: %w", sec.Name, err)
+			return fmt.Errorf("section %s: %w", name, err)
 		}
 		*slot = b
+	}
+	return nil
+}
+
+// choose decides between sections of one name. Compilers put each unit of types into a section of its own
+// (-fdebug-types-section), in a group of which the linker keeps one. Nothing of them is needed here.
+func (f *elfFile) choose(s *elf.Section) error {
+	old := f.filled[s.Name]
+	switch {
+	case old == nil, old.Flags&elf.SHF_GROUP != 0 && s.Flags&elf.SHF_GROUP == 0:
+		f.filled[s.Name] = s
+	case s.Flags&elf.SHF_GROUP != 0:
+	case strings.HasSuffix(s.Name, ".dwo"): // no groups are left there; units of types are first
+		f.filled[s.Name] = s
+	default:
+		return fmt.Errorf("several sections %s", s.Name)
 	}
 	return nil
 }

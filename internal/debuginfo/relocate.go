@@ -19,7 +19,7 @@ func (f *elfFile) relocate(slots map[string]*[]byte, bases []uint64) error {
 		}
 		target := f.Sections[rel.Info]
 		slot, ok := slots[target.Name]
-		if !ok || target.Type == elf.SHT_NOBITS || !strings.HasPrefix(target.Name, ".debug_") {
+		if !ok || f.filled[target.Name] != target || !strings.HasPrefix(target.Name, ".debug_") {
 			continue
 		}
 		if rel.Type == elf.SHT_REL || int(rel.Link) >= len(f.Sections) {
