@@ -40,7 +40,7 @@ var layers = map[string][]string{
 	"internal/debuginfo":         {"internal/debuginfo/find", "internal/dw", "internal/glob"},
 	"internal/debuginfo/find":    {"internal/elfhead", "internal/regular"},
 	"internal/symbols":           {"internal/kernel", "internal/debuginfo", "internal/symname"},
-	"internal/process":           {"bpf", "internal/symname", "internal/debuginfo", "internal/mappings", "internal/unwind"},
+	"internal/process":           {"bpf", "internal/plural", "internal/symname", "internal/debuginfo", "internal/mappings", "internal/unwind"},
 	"internal/unwind":            {"internal/dw", "internal/elfhead"},
 	"internal/gospan":            {"internal/dw", "internal/elfhead"},
 	"internal/threadctx":         {"internal/elfhead"},

@@ -134,7 +134,13 @@ func (u *users) of(e *bpf.Event, comm string) output.Process { return u.symbols.
 
 // close ends following, on whose success nothing depends, and says what was not seen.
 func (u *users) close() {
-	if u == nil || u.watcher == nil {
+	if u == nil {
+		return
+	}
+	if why := u.symbols.Unlined(); why != "" {
+		fmt.Fprintln(u.stderr, "ksnoop: source lines or inlined functions of processes are missing:", why)
+	}
+	if u.watcher == nil {
 		return
 	}
 	u.stop()

@@ -5,6 +5,7 @@ package debuginfo
 import (
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -56,6 +57,10 @@ func mapFile(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
+	return mapOpened(f)
+}
+
+func mapOpened(f *os.File) ([]byte, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"os"
 	"runtime/debug"
 	"sync"
 
@@ -18,7 +19,20 @@ func Open(path string, o Options) (*Info, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open debug info %s: %w", path, err)
 	}
-	l := &loader{path: path}
+	return openMapped(data, path, o)
+}
+
+// OpenFile maps the debug info in a regular file that is open. path is its name, in errors. f is not needed on.
+func OpenFile(f *os.File, path string, o Options) (*Info, error) {
+	data, err := mapOpened(f)
+	if err != nil {
+		return nil, fmt.Errorf("open debug info %s: %w", path, err)
+	}
+	return openMapped(data, path, o)
+}
+
+func openMapped(data []byte, path string, o Options) (*Info, error) {
+	l := &loader{path: cmp.Or(o.Beside, path)}
 	i, err := newMapped(data, o, l)
 	if err != nil {
 		_ = errors.Join(l.close(), unix.Munmap(data)) // nothing refers to the mapping
@@ -66,7 +80,7 @@ func readInfo(data []byte, o Options, l *loader, r *room) (*Info, error) {
 		return nil, err
 	}
 	if s.empty() && !o.Stripped {
-		return nil, errors.New("no debug info")
+		return nil, ErrNone
 	}
 	if l != nil {
 		l.room = r

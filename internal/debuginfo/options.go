@@ -22,6 +22,9 @@ type Options struct {
 	// Lazy delays the relocation of a module until the first look-up. If it fails then,
 	// nothing is found, and Err says why.
 	Lazy bool
+	// Beside is the name by which the file is found, if that is not the one that it is opened with: relative names in it
+	// are of files in the same folder.
+	Beside string
 	// Memory bounds what several files take together. Without it, a file may take 4 GiB.
 	Memory *Memory
 }

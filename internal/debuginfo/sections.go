@@ -4,6 +4,7 @@ package debuginfo
 
 import (
 	"debug/elf"
+	"errors"
 	"fmt"
 )
 
@@ -44,9 +45,15 @@ func (s *sections) late() map[string]*[]byte {
 	return map[string]*[]byte{".debug_loclists": &s.loclists, ".debug_loc": &s.loc, ".debug_frame": &s.frame}
 }
 
+// ErrNone says that a file has no debug info.
+var ErrNone = errors.New("no debug info")
+
 // readSections finds the sections with debug info in an ELF file.
 func (f *elfFile) readSections() (*sections, error) {
 	if f.Class != elf.ELFCLASS64 || f.Data != elf.ELFDATA2LSB {
+		if f.Section(".debug_info") == nil {
+			return nil, ErrNone
+		}
 		return nil, fmt.Errorf("neither 64 bits nor little-endian: %v, %v", f.Class, f.Data)
 	}
 	s := &sections{relocatable: f.Type == elf.ET_REL}

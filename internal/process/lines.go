@@ -3,13 +3,21 @@
 package process
 
 import (
+	"debug/elf"
+	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/ksnoop/ksnoop/internal/debuginfo"
 	"github.com/ksnoop/ksnoop/internal/debuginfo/find"
+	"github.com/ksnoop/ksnoop/internal/elfhead"
+	"github.com/ksnoop/ksnoop/internal/plural"
+	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
 // Lines say which debug info of mapped files is read, and for what.
@@ -25,24 +33,134 @@ type Lines struct {
 // mostDebugInfo is how much memory the debug info of all files may take, in bytes. What is not compressed takes none.
 const mostDebugInfo = 1 << 30
 
-// open returns the debug info of a file: that of its build ID, or what is in the file itself; nil if
-// there is none, or none that can be read.
-func (l *Lines) open(id string, f fs.File) *debuginfo.Info {
+// mostInfos is how many files with debug info are mapped at once.
+const mostInfos = 64
+
+// A described is a file whose debug info is wanted: its build ID, the process that has mapped it, and the name in
+// the root directory of that.
+type described struct {
+	fs.File
+	id   string
+	pid  uint32
+	path string
+}
+
+// open returns the debug info of a file: that of its build ID, or what is in the file itself; nil if there is none.
+// The error says why existing debug info cannot be read.
+func (l *Lines) open(f *described) (*debuginfo.Info, error) {
+	var errs []error
+	o := debuginfo.Options{Memory: l.memory}
+	for _, file := range l.installed(f.id) {
+		info, err := debuginfo.Open(file, o)
+		if err == nil {
+			return info, nil
+		}
+		if !errors.Is(err, debuginfo.ErrNone) {
+			errs = append(errs, err)
+		}
+	}
+	if own, ok := f.File.(*os.File); ok {
+		o.Beside = l.nameOf(own, f)
+		info, err := debuginfo.OpenFile(own, string(terminal.AppendName(nil, f.path)), o)
+		if err == nil {
+			return info, nil
+		}
+		if !errors.Is(err, debuginfo.ErrNone) {
+			errs = append(errs, err)
+		}
+	}
+	return nil, errors.Join(errs...)
+}
+
+// installed returns the files with the debug info of a build ID.
+func (l *Lines) installed(id string) (files []string) {
 	build := find.BuildID(id)
-	var files []string
-	if file, ok := build.File(); ok {
-		files = append(files, filepath.Join(l.Root, file))
-		for _, folder := range l.Caches {
-			files = append(files, filepath.Join(l.Root, folder, build.String(), "debuginfo"))
+	file, ok := build.File()
+	if !ok {
+		return nil
+	}
+	all := []string{filepath.Join(l.Root, file)}
+	for _, folder := range l.Caches {
+		all = append(all, filepath.Join(l.Root, folder, build.String(), "debuginfo"))
+	}
+	for _, file := range all {
+		if _, err := os.Lstat(file); !errors.Is(err, fs.ErrNotExist) {
+			files = append(files, file)
 		}
 	}
-	if own, ok := f.(*os.File); ok { // a file of another mount namespace has no name here
-		files = append(files, fmt.Sprintf("/proc/self/fd/%d", own.Fd()))
+	return files
+}
+
+// nameOf returns a name by which files beside one are found: ours, which lasts, or that of the process's root.
+func (l *Lines) nameOf(own *os.File, f *described) string {
+	info, err := own.Stat()
+	if err != nil {
+		return ""
 	}
-	for _, file := range files {
-		if info, err := debuginfo.Open(file, debuginfo.Options{Memory: l.memory}); err == nil {
-			return info
+	for _, name := range []string{filepath.Join(l.Root, f.path), filepath.Join(l.Root, procOf(f.pid), "root", f.path)} {
+		if found, err := os.Stat(name); err == nil && os.SameFile(info, found) {
+			return name
 		}
 	}
-	return nil
+	return ""
+}
+
+// there reports whether a file has debug info that could be opened.
+func (l *Lines) there(f *described) bool {
+	if len(l.installed(f.id)) > 0 {
+		return true
+	}
+	r, ok := f.File.(io.ReaderAt)
+	if !ok {
+		return false
+	}
+	head, err := elfhead.Open(r)
+	if err != nil {
+		return false
+	}
+	s := head.Section(".debug_info")
+	return s != nil && s.Type != elf.SHT_NOBITS
+}
+
+// unlined is what of debug info could not be read.
+type unlined struct {
+	errs []string
+	more int // errors that are not kept
+	over int // files that were too many
+}
+
+// add keeps an error, once.
+func (u *unlined) add(err error) {
+	const most = 8
+	if err == nil {
+		return
+	}
+	text := string(terminal.AppendName(nil, strings.ReplaceAll(err.Error(), "\n", "; ")))
+	switch {
+	case slices.Contains(u.errs, text):
+	case len(u.errs) == most:
+		u.more++
+	default:
+		u.errs = append(u.errs, text)
+	}
+}
+
+// addInfo keeps what debug info lacks that was opened.
+func (u *unlined) addInfo(info *debuginfo.Info, inlined bool) {
+	u.add(info.Err())
+	if inlined { // lines are known without the other files
+		u.add(info.Missing())
+	}
+}
+
+// text says what could not be read; "" if that is nothing.
+func (u *unlined) text() string {
+	all := slices.Sorted(slices.Values(u.errs))
+	if u.more > 0 {
+		all = append(all, fmt.Sprintf("%d more", u.more))
+	}
+	if u.over > 0 {
+		all = append(all, fmt.Sprintf("%s had debug info that was not read, besides the first %d", plural.Of(u.over, "file{s}"), mostInfos))
+	}
+	return strings.Join(all, "; ")
 }

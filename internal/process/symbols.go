@@ -40,6 +40,7 @@ type Symbols struct {
 
 	lines     *Lines // nil: no source lines are told
 	infos     int    // files with debug info that are mapped
+	unlined   unlined
 	numbering Numbering
 	initial   bool   // ksnoop is in the initial PID namespace
 	lives     *lives // nil: processes are not followed
@@ -98,9 +99,6 @@ func (s *Symbols) Unseen() uint64 {
 	}
 	return s.lives.lost
 }
-
-// mostInfos is how many files with debug info are mapped at once.
-const mostInfos = 64
 
 // ShowLines has source lines told, where debug info has them.
 func (s *Symbols) ShowLines(l Lines) {
@@ -358,7 +356,7 @@ func (s *Symbols) image(pid uint32, m *mapping) *image {
 			return nil // do not cache: another process may have the file
 		}
 		var err error
-		if img, err = s.read(f); err != nil && !notELF(err) {
+		if img, err = s.read(&described{File: f, pid: pid, path: id.path}); err != nil && !notELF(err) {
 			s.faults[id] = err
 		}
 	}
@@ -367,36 +365,60 @@ func (s *Symbols) image(pid uint32, m *mapping) *image {
 }
 
 // read reads a file, and closes it when it is needed no more.
-func (s *Symbols) read(f fs.File) (img *image, err error) {
+func (s *Symbols) read(f *described) (img *image, err error) {
 	kept := false
 	defer func() {
 		if !kept {
 			f.Close()
 		}
 	}()
-	r, ok := f.(io.ReaderAt)
+	r, ok := f.File.(io.ReaderAt)
 	if !ok {
 		return nil, nil
 	}
 	if img, err = readImage(r); err != nil {
 		return img, err
 	}
-	if s.lines != nil && s.infos < mostInfos {
-		if img.info = s.lines.open(img.buildID, f); img.info != nil {
-			s.infos++
-		}
-	}
+	f.id = img.buildID
+	s.describe(img, f)
 	if !s.unwinds {
 		return img, nil
 	}
 	const mostOpen = 256
 	if kept, _ = img.readUnwinding(r); kept && s.open < mostOpen {
-		img.file = f
+		img.file = f.File
 		s.open++
 	} else if kept {
 		kept, img.frames, img.code = false, nil, nil
 	}
 	return img, nil // without unwind information, stacks go by frame pointers
+}
+
+// describe opens the debug info of a file, if lines are shown.
+func (s *Symbols) describe(img *image, f *described) {
+	switch {
+	case s.lines == nil:
+	case s.infos < mostInfos:
+		var err error
+		if img.info, err = s.lines.open(f); img.info != nil {
+			s.infos++
+		}
+		s.unlined.add(err)
+	case s.lines.there(f):
+		s.unlined.over++
+	}
+}
+
+// Unlined says what of debug info could not be read, so that lines or inlined functions are missing; "" if that is nothing.
+func (s *Symbols) Unlined() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, img := range s.images {
+		if img != nil && img.info != nil {
+			s.unlined.addInfo(img.info, s.lines.Inlined)
+		}
+	}
+	return s.unlined.text()
 }
 
 // keep caches an image. If all together becomes too large, it drops the others: a process may
@@ -409,6 +431,7 @@ func (s *Symbols) keep(id fileID, img *image) {
 				old.file.Close()
 			}
 			if old != nil && old.info != nil {
+				s.unlined.addInfo(old.info, s.lines.Inlined)
 				old.info.Close()
 			}
 		}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package process
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/mappings"
+)
+
+// TestUnlined: debug info that cannot be read is told of, and what is beside a program is found.
+func TestUnlined(t *testing.T) {
+	const source = `#include <stdio.h>
+static inline __attribute__((always_inline)) int inner(int x) { return getchar() + x; }
+static inline __attribute__((always_inline)) int outer(int x) { return inner(x) * 2; }
+__attribute__((noinline)) int called(int x) { return outer(x) + 1; }
+int main(int argc, char **argv) { return called(argc); }
+`
+	const split = "mkdir build && cp a.c build && (cd build && gcc -O2 -gdwarf-5 -gsplit-dwarf -o program a.c) && mv build/* . && rmdir build"
+	for _, test := range []struct {
+		name, script string
+		infos        int // that are open already
+		wantInlined  bool
+		want         string
+	}{
+		{"all there", "gcc -O2 -g -o program a.c", 0, true, ""},
+		{"stripped", "gcc -O2 -s -o program a.c", 0, false, ""},
+		{"32 bits", "gcc -m32 -O2 -c -o a.o a.c; cp a.o program || gcc -O2 -s -o program a.c", 0, false, ""},
+		{"halves beside the program", split, 0, true, ""},
+		{"no halves", split + " && rm *.dwo", 0, false, ".dwo: no such file or directory"},
+		{"the shared file is missing", "gcc -O2 -g -o program a.c && cp program other && dwz -m shared program other && rm shared", 0, false, "program: the file that it shares with others (dwz -m) is missing"},
+		{"compressed too much", "gcc -O2 -g -o program a.c && head -c 9999999 /dev/zero > zeros && objcopy --add-section .debug_addr=zeros program && objcopy --compress-debug-sections program", 0, false, "more than 64 times the file's size"},
+		{"too many", "gcc -O2 -g -o program a.c", mostInfos, false, "1 file had debug info that was not read, besides the first 64"},
+		{"too many, and stripped", "gcc -O2 -s -o program a.c", mostInfos, false, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := os.WriteFile(filepath.Join(dir, "a.c"), []byte(source), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			cmd := exec.Command("sh", "-ec", test.script)
+			cmd.Dir = dir
+			if said, err := cmd.CombinedOutput(); err != nil {
+				t.Skipf("%v\n%s", err, said)
+			}
+			s := Following(os.DirFS("/"), NumberedOurs, &told{[]mappings.Event{mapped(t, filepath.Join(dir, "program"))}}, false)
+			s.ShowLines(Lines{Root: "/", Inlined: true})
+			s.infos = test.infos
+			inlined := false
+			e := bpf.Event{PID: 7, Time: 9}
+			for at := uint64(0); at < 0x4000; at++ {
+				frames := s.Of(&e, "a").AppendLines(nil, 0x7f0000000000+at, false)
+				inlined = inlined || len(frames) == 3 && frames[0].Func == "inner" && frames[1].Func == "outer"
+			}
+			if inlined != test.wantInlined {
+				t.Errorf("inlined functions: %v, want %v", inlined, test.wantInlined)
+			}
+			if got := s.Unlined(); got != test.want && (test.want == "" || !strings.Contains(got, test.want)) {
+				t.Errorf("%q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+// mapped says that process 7 has mapped the code of a program.
+func mapped(t *testing.T, program string) mappings.Event {
+	t.Helper()
+	file, err := os.Open(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	img, err := readImage(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(img.funcs, func(f function) bool { return f.name == "called" })
+	e := mappings.Event{Kind: mappings.Mapped, PID: 7, TID: 7, Time: 1, Path: program, BuildID: img.buildID, Start: 0x7f0000000000, End: 0x7f0000100000}
+	if i >= 0 {
+		for _, p := range img.loads {
+			if at := img.funcs[i].addr; at >= p.Vaddr && at-p.Vaddr < p.Filesz {
+				e.Start, e.End, e.Offset = 0x7f0000000000+p.Vaddr, 0x7f0000000000+p.Vaddr+p.Filesz, p.Off
+			}
+		}
+	}
+	return e
+}
