@@ -169,7 +169,7 @@ func (a *assembler) slotText(s *layout.Slot) string {
 	}
 }
 
-// storeObject copies an aggregate from memory, or the words of one passed in registers.
+// storeObject copies an aggregate from memory, or takes it out of the words that it was passed in.
 func (a *assembler) storeObject(t *expr.Object, s *layout.Slot) {
 	if t.Addr != nil {
 		a.value(t.Addr, useAny)
@@ -177,13 +177,25 @@ func (a *assembler) storeObject(t *expr.Object, s *layout.Slot) {
 		a.emit(asm.JNE.Imm(asm.R0, 0, a.failed()))
 		return
 	}
-	for i := range int(s.Size+7) / 8 {
-		if t.Arg < 0 {
-			a.resultWord(int(t.Off)/8 + i)
-		} else {
-			a.word(&a.probe.Params[t.Arg], int(t.Off)/8+i)
+	word := a.resultWord
+	if t.Arg >= 0 {
+		word = func(i int) { a.word(&a.probe.Params[t.Arg], i) }
+	}
+	// What follows the aggregate in its last word is not shown, but would tell equal keys apart.
+	key := a.probe.Items[s.Item].Aggregation != nil
+	for done := uint32(0); done < s.Size; done += 8 {
+		at := uint32(t.Off) + done
+		f, first := extent{shift: 8 * (at % 8), size: 8 * min(8, s.Size-done)}, int(at/8)
+		switch {
+		case f.inTwo():
+			a.inTwoWords(f, first, word)
+		case f.shift > 0 || key:
+			word(first)
+			a.field(f.shift, f.size, false)
+		default:
+			word(first)
 		}
-		a.put(int(s.Off) + 8*i)
+		a.put(int(s.Off + done))
 	}
 }
 
