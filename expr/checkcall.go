@@ -123,8 +123,12 @@ func (c *checker) during(at Phase, x Expr, want *btf.Enum) (operand, bool) {
 	if _, scalar := number(o.t); scalar {
 		o = c.load(o)
 	}
-	if _, constant := o.val.(*Const); at == AtReturn && o.val != nil && !constant && PhaseOf(o.val) == AtEntry {
-		o.val = &Passed{o.val}
+	switch {
+	case at == AtEntry:
+	case o.val != nil:
+		o.val = passed(o.val)
+	case o.place.addr == nil: // a part of what was passed by value; a place in memory knows when it is read
+		o.place.at = AtReturn
 	}
 	return o, true
 }

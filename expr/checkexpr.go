@@ -146,7 +146,7 @@ func (c *checker) address(x *Unary) (operand, bool) {
 		return c.fault(CodeType, x.Pos, "", "a bitfield has no address")
 	}
 	t := pointerTo(o.t)
-	return operand{t: t, val: addOffset(o.place.addr, o.place.off, t), space: o.space, cast: true}, true
+	return operand{t: t, val: c.addressOf(o, t), space: o.space, cast: true}, true
 }
 
 // member checks x.name and x->name. The operator must fit the type, as in C.

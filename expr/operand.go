@@ -41,9 +41,40 @@ const resultArg = -1
 
 func value(t btf.Type, v Term) operand { return operand{t: t, val: v} }
 
-// object returns the term that captures the whole aggregate at the operand's place.
+// object returns the term that captures the whole aggregate at the operand's place. A parameter is what was
+// passed: it is not read at return.
 func (o *operand) object() Term {
+	if o.place.addr == nil && o.place.arg != resultArg {
+		return &Object{T: o.t, Off: o.place.off, Arg: o.place.arg, Space: o.space}
+	}
 	return &Object{T: o.t, Addr: o.place.addr, Off: o.place.off, Arg: o.place.arg, Space: o.space, At: o.place.at}
+}
+
+// addressOf returns the address of the operand's place, in memory, as a pointer of type t. What is read through
+// it is read when the place would be: exit(p->a)[i] and *exit(p->a) are read at return.
+func (c *checker) addressOf(o operand, t btf.Type) Term {
+	addr := addOffset(o.place.addr, o.place.off, t)
+	if o.place.at == AtReturn {
+		return c.outside(addr)
+	}
+	return addr
+}
+
+// outside returns t, which stood in exit(), as a value of return. Within exit() nothing needs to be marked: all of
+// it is of return, and marks would only split up what entry keeps.
+func (c *checker) outside(t Term) Term {
+	if c.at == AtReturn {
+		return t
+	}
+	return passed(t)
+}
+
+// passed returns t as a value of return, if it is one of entry and not constant.
+func passed(t Term) Term {
+	if _, constant := t.(*Const); constant || PhaseOf(t) == AtReturn {
+		return t
+	}
+	return &Passed{t}
 }
 
 // param returns parameter i as an operand, without asking whether it is absent.
@@ -165,7 +196,7 @@ func (c *checker) load(o operand) operand {
 	}
 	if arr, ok := btf.UnderlyingType(o.t).(*btf.Array); ok && o.place.addr != nil {
 		t := pointerTo(arr.Type)
-		return operand{t: t, val: addOffset(o.place.addr, o.place.off, t), space: o.space, cast: true, array: arr}
+		return operand{t: t, val: c.addressOf(o, t), space: o.space, cast: true, array: arr}
 	}
 	n, ok := number(o.t)
 	if !ok {
@@ -181,6 +212,9 @@ func (c *checker) load(o operand) operand {
 		res.val = &Result{T: o.t, Off: uint32(off), Width: width, Bits: bits}
 	case o.place.addr == nil:
 		res.val = &Arg{T: o.t, Index: o.place.arg, Off: uint32(off), Width: width, Bits: bits}
+		if o.place.at == AtReturn {
+			res.val = c.outside(res.val)
+		}
 	default:
 		res.val = &Load{T: o.t, Addr: o.place.addr, Off: off, Width: width, Bits: bits,
 			Space: o.space, At: o.place.at, Typed: !o.cast}
