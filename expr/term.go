@@ -234,6 +234,8 @@ func bitsOf(t Term) Bits {
 		return t.Bits
 	case *Load:
 		return t.Bits
+	case *Passed:
+		return bitsOf(t.X)
 	}
 	return Bits{}
 }
