@@ -266,7 +266,7 @@ func (c *checker) show(label string, op operand) Capture {
 		return capture
 	}
 	if op.val == nil {
-		if _, scalar := number(op.t); !scalar {
+		if _, scalar := number(op.t); !scalar && !op.flexible() {
 			capture.Target = op.object()
 			return capture
 		}

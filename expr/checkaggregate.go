@@ -224,9 +224,8 @@ func (c *checker) key(x Expr) (Capture, bool) {
 		return Capture{}, false
 	}
 	key := c.show(c.textOf(top), o)
-	arr, array := btf.UnderlyingType(o.t).(*btf.Array)
-	if array && key.Value == nil && o.view == ViewDefault && o.place.addr != nil && qualifier.Bare(arr.Type).TypeName() == "char" {
-		key.Target = &Text{T: o.t, Addr: o.place.addr, Off: o.place.off, Max: textMax(arr), Space: o.space, At: o.place.at}
+	if arr, ok := o.storedArray(); ok && o.view == ViewDefault && qualifier.Bare(arr.Type).TypeName() == "char" {
+		key.Target = o.textIn(arr)
 	}
 	switch t := key.Target.(type) {
 	case *Text:

@@ -197,8 +197,8 @@ func (c *checker) swap(x *Call, n numeric) (operand, bool) {
 // pointerCall checks user(p), str(p) or ustr(p).
 func (c *checker) pointerCall(x *Call, o operand) (operand, bool) {
 	arg := x.Args[0]
-	if arr, ok := btf.UnderlyingType(o.t).(*btf.Array); ok && x.Func.Name == "str" && o.val == nil && o.place.addr != nil {
-		return operand{t: o.t, text: &Text{T: o.t, Addr: o.place.addr, Off: o.place.off, Max: textMax(arr), Space: o.space, At: o.place.at}}, true
+	if arr, ok := o.storedArray(); ok && x.Func.Name == "str" {
+		return operand{t: o.t, text: o.textIn(arr)}, true
 	}
 	if o.text != nil && x.Func.Name == "str" {
 		return o, true

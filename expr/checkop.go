@@ -231,8 +231,8 @@ func (c *checker) asText(o operand) (*Text, bool) {
 	if o.text != nil {
 		return o.text, true
 	}
-	if arr, ok := btf.UnderlyingType(o.t).(*btf.Array); ok && o.val == nil && o.place.addr != nil && charLike(arr.Type) {
-		return &Text{T: o.t, Addr: o.place.addr, Off: o.place.off, Max: textMax(arr), Space: o.space, At: o.place.at}, true
+	if arr, ok := o.storedArray(); ok && charLike(arr.Type) {
+		return o.textIn(arr), true
 	}
 	if target, ok := pointee(o.t); ok && charLike(target) {
 		o = c.load(o)
@@ -243,12 +243,22 @@ func (c *checker) asText(o operand) (*Text, bool) {
 	return nil, false
 }
 
-// textMax returns the length limit for a string in an array, in bytes.
-func textMax(arr *btf.Array) uint32 {
-	if arr.Nelems == 0 || arr.Nelems > MaxText {
-		return MaxText
-	}
-	return arr.Nelems
+// storedArray returns the array that o is, if it lies in memory and has a length.
+func (o *operand) storedArray() (arr *btf.Array, ok bool) {
+	arr, ok = btf.UnderlyingType(o.t).(*btf.Array)
+	return arr, ok && o.val == nil && o.place.addr != nil && arr.Nelems > 0
+}
+
+// flexible reports whether o is an array in memory whose length its type does not tell, as char name[]. Like what
+// is behind a pointer, it ends where its contents say.
+func (o *operand) flexible() bool {
+	arr, ok := btf.UnderlyingType(o.t).(*btf.Array)
+	return ok && o.val == nil && o.place.addr != nil && arr.Nelems == 0
+}
+
+// textIn returns the string in an array that is o.
+func (o *operand) textIn(arr *btf.Array) *Text {
+	return &Text{T: o.t, Addr: o.place.addr, Off: o.place.off, Max: min(arr.Nelems, MaxText), Space: o.space, At: o.place.at}
 }
 
 // textAt returns the string that a pointer operand points to.
