@@ -82,7 +82,7 @@ func (a *assembler) matchFunction(t *expr.Match) string {
 // compareString reads a string from the address in R0 to the stack at base. It jumps to no
 // if the string is not the one in the pattern, for OpNe as well.
 func (a *assembler) compareString(t *expr.Match, base int, no string) {
-	b := &stringBuffer{a, base, int(expr.MatchLimit(t)), t.X.Terminated()}
+	b := &stringBuffer{a, base, int(expr.MatchLimit(t)), t.X.Terminated(), t.X.Cut()}
 	b.read(t.X)
 	if t.Op == expr.OpMatch {
 		b.glob(t.Pattern, no)
@@ -97,6 +97,7 @@ type stringBuffer struct {
 	base       int // offset from the frame pointer
 	limit      int // most bytes to read
 	terminated bool
+	cut        bool // the array goes on behind the limit
 }
 
 // read reads the string at the address in R0. If the string is terminated, R0 is then its
@@ -183,6 +184,9 @@ func (b *stringBuffer) glob(pattern, no string) {
 	b.emit(asm.JLT.Imm(globLength, int32(least), no))
 	b.piece(prefix, asm.RFP, b.base, no)
 	if suffix != "" {
+		if b.cut { // its end was not read
+			b.emit(asm.JEq.Imm(globLength, int32(b.limit), b.failed()))
+		}
 		b.pointAt(globLength, -len(suffix), len(suffix))
 		b.piece(suffix, globEnd, 0, no)
 	}
@@ -234,6 +238,14 @@ func (b *stringBuffer) piece(text string, reg asm.Register, off int, no string) 
 // infix searches for text between the prefix and the suffix of the string.
 func (b *stringBuffer) infix(text string, prefix, suffix int, no string) {
 	again, next, found := b.label("again"), b.label("next"), b.label("found")
+	if b.cut && suffix == 0 { // it may be in what was not read
+		missed, differs, fault := b.label("missed"), no, b.failed()
+		no = missed
+		b.later = append(b.later, func() {
+			b.place(missed)
+			b.emit(asm.JEq.Imm(globLength, int32(b.limit-len(text)), fault), asm.Ja.Label(differs))
+		})
+	}
 	b.emit(asm.Mov.Imm(globAt, int32(prefix)))
 	b.emit(asm.Sub.Imm(globLength, int32(suffix+len(text))))
 	b.place(again)

@@ -42,13 +42,42 @@ func (r *runner) run(t *testing.T, insns asm.Instructions) {
 			r.regs[0] = 0
 		case ins.OpCode.JumpOp() == asm.Exit:
 			return
-		case ins.OpCode.JumpOp() == asm.JNE && r.regs[ins.Dst] == uint64(ins.Constant), ins.OpCode.JumpOp() == asm.JSGE && int64(r.regs[ins.Dst]) < ins.Constant:
-		case ins.OpCode.JumpOp() == asm.JNE, ins.OpCode.JumpOp() == asm.JSGE, ins.OpCode.JumpOp() == asm.Ja:
+		case r.jumps(t, ins):
 			i = labels[ins.Reference()] - 1
-		default:
-			t.Fatalf("instruction %d is not known here: %v", i, ins)
 		}
 	}
+}
+
+// jumps reports whether a jump is taken.
+func (r *runner) jumps(t *testing.T, ins *asm.Instruction) bool {
+	t.Helper()
+	x, y := r.regs[ins.Dst], uint64(ins.Constant)
+	if ins.OpCode.Source() == asm.RegSource {
+		y = r.regs[ins.Src]
+	}
+	if ins.OpCode.Class() == asm.Jump32Class {
+		x, y = uint64(uint32(x)), uint64(uint32(y))
+	}
+	switch ins.OpCode.JumpOp() {
+	case asm.Ja:
+		return true
+	case asm.JEq:
+		return x == y
+	case asm.JNE:
+		return x != y
+	case asm.JLT:
+		return x < y
+	case asm.JLE:
+		return x <= y
+	case asm.JGE:
+		return x >= y
+	case asm.JSGE:
+		return int64(x) >= int64(y)
+	case asm.JSGT:
+		return int64(x) > int64(y)
+	}
+	t.Fatalf("no such jump here: %v", ins)
+	return false
 }
 
 func (r *runner) alu(t *testing.T, ins *asm.Instruction) {
@@ -63,6 +92,8 @@ func (r *runner) alu(t *testing.T, ins *asm.Instruction) {
 		*dst = y
 	case asm.Add:
 		*dst += y
+	case asm.Sub:
+		*dst -= y
 	case asm.Or:
 		*dst |= y
 	case asm.And:

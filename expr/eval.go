@@ -238,7 +238,24 @@ func evalMatch(t *Match, m Machine) (uint64, error) {
 	case OpNe:
 		return truth(s != t.Pattern), nil
 	}
+	if t.X.Cut() && len(s) == int(t.X.Max) {
+		return matchStart(t.Pattern, s)
+	}
 	return truth(glob.Match(t.Pattern, s)), nil
+}
+
+// matchStart matches a string of which only the start was read, and which is longer than any pattern. If what
+// was not read decides, that is a fault.
+func matchStart(pattern, start string) (uint64, error) {
+	pieces := glob.Pieces(pattern)
+	openEnd := pieces[len(pieces)-1] == ""
+	switch {
+	case len(pieces) == 1, !glob.Match(pieces[0]+"*", start):
+		return 0, nil
+	case openEnd && glob.Match(pattern, start):
+		return 1, nil
+	}
+	return 0, ErrUnreadable
 }
 
 // MatchLimit returns how many bytes of a string must be read to compare it. For ==

@@ -225,6 +225,13 @@ func (t *Text) Terminated() bool {
 	return !array
 }
 
+// Cut reports whether the string is in an array of which only the first Max bytes are read. If no NUL is among
+// them, it goes on.
+func (t *Text) Cut() bool {
+	arr, ok := btf.UnderlyingType(t.T).(*btf.Array)
+	return ok && arr.Nelems > t.Max
+}
+
 // bitsOf returns the bitfield that t reads; its Size is 0 if t reads none.
 func bitsOf(t Term) Bits {
 	switch t := t.(type) {
