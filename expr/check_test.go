@@ -416,3 +416,30 @@ func TestArgumentNumbers(t *testing.T) {
 		}
 	}
 }
+
+// TestLocatedArrays: the kernel's __string() is __dynamic_array(char); a string ends at its NUL. Those of unsigned
+// char and u8 are filled by memcpy() in scsi, nfsd, 9p and dlm: their length is in the field.
+func TestLocatedArrays(t *testing.T) {
+	uchar := &btf.Int{Name: "unsigned char", Size: 1}
+	for _, tt := range []struct {
+		name string
+		t    btf.Type
+		text bool
+	}{{"char", typeChar, true}, {"const char", &btf.Const{Type: typeChar}, true}, {"unsigned char", uchar, false}, {"const unsigned char", &btf.Const{Type: uchar}, false},
+		{"u8", testU8, false}, {"unsigned long", typeUlong, false}} {
+		for _, form := range []Form{Located, RelLocated} {
+			scope := &Scope{Func: "tp", Point: true, Types: noTypes{}, Params: []Param{{Name: "x", Type: tt.t, Base: &ContextTerm{T: pointerTo(typeVoid), Var: ContextRecord}, Off: 8, Form: form}}}
+			spec, err := Parse("tp(x)")
+			if err != nil {
+				t.Fatal(err)
+			}
+			items, err := Check(spec, scope)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, text := items[0].Captures[0].Target.(*Text); text != tt.text {
+				t.Errorf("%s[]: captured as a string: %t", tt.name, text)
+			}
+		}
+	}
+}

@@ -224,7 +224,7 @@ func (c *checker) key(x Expr) (Capture, bool) {
 		return Capture{}, false
 	}
 	key := c.show(c.textOf(top), o)
-	if arr, ok := o.storedArray(); ok && o.view == ViewDefault && qualifier.Bare(arr.Type).TypeName() == "char" {
+	if arr, ok := o.storedArray(); ok && o.view == ViewDefault && isText(arr.Type) {
 		key.Target = o.textIn(arr)
 	}
 	switch t := key.Target.(type) {

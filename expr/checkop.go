@@ -213,6 +213,8 @@ var regexpPart = regexp.MustCompile(`\[|\.\*|^\^|\$$`)
 func (c *checker) stringHint(o operand, pattern *String) string {
 	arr, isArray := btf.UnderlyingType(o.t).(*btf.Array)
 	switch {
+	case o.buffer != nil:
+		return "these are bytes; a string is an array of char, or str(p)"
 	case isPointer(o.t):
 		return "for raw memory write str(p), for user space ustr(p)"
 	case isArray && charLike(arr.Type):

@@ -170,6 +170,14 @@ func isChar(t btf.Type) bool {
 	return ok && (i.Name == "char" || i.Name == "unsigned char")
 }
 
+// isText reports whether t is char, of which tracepoints have their strings: __string() in
+// include/trace/stages/stage1_struct_define.h is an array of char. What they have as unsigned char is bytes, such as
+// cmnd of scsi_dispatch_cmd_start, and may have NULs anywhere.
+func isText(t btf.Type) bool {
+	i, ok := qualifier.Bare(t).(*btf.Int)
+	return ok && i.Name == "char"
+}
+
 func isBool(t btf.Type) bool {
 	i, ok := btf.UnderlyingType(t).(*btf.Int)
 	return ok && i.Encoding&btf.Bool != 0

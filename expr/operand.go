@@ -144,7 +144,7 @@ func located(p *Param) operand {
 	}
 	t := pointerTo(p.Type)
 	addr := &BinaryTerm{T: t, Op: OpAdd, X: p.Base, Y: off}
-	if isChar(p.Type) {
+	if isText(p.Type) {
 		return operand{t: t, text: &Text{T: t, Addr: addr, Max: MaxText}}
 	}
 	n := &BinaryTerm{T: typeUlong, Op: OpShr, X: convert(word, typeUlong), Y: &Const{typeUlong, 16}}
