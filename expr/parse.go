@@ -547,8 +547,8 @@ func (b *builder) primary(g *primaryGrammar) Expr {
 	case g.Char != nil:
 		return b.char(*g.Char, tok(*g.Char))
 	case g.String != nil:
-		s, err := strconv.Unquote(*g.String)
-		if err != nil {
+		s, ok := unquote(*g.String)
+		if !ok {
 			b.fault(tok(*g.String), "malformed string", `escapes are \n \t \\ \" \x41`)
 		}
 		return &String{tok(*g.String), s}
@@ -572,6 +572,29 @@ func (b *builder) primary(g *primaryGrammar) Expr {
 		return &Name{nameSpan(g.Name), g.Name.Name}
 	}
 	return &Paren{b.span(g.Pos, g.EndPos), b.expr(g.Parens)}
+}
+
+// unquote returns the bytes that a string literal stands for. Unlike strconv.Unquote it leaves those that are no
+// UTF-8 as they are: names in the kernel may have any.
+func unquote(literal string) (text string, ok bool) {
+	var out []byte
+	for rest := literal[1 : len(literal)-1]; rest != ""; {
+		if rest[0] >= utf8.RuneSelf {
+			out, rest = append(out, rest[0]), rest[1:]
+			continue
+		}
+		r, multibyte, tail, err := strconv.UnquoteChar(rest, '"')
+		switch {
+		case err != nil:
+			return "", false
+		case multibyte: // \u00e9
+			out = utf8.AppendRune(out, r)
+		default:
+			out = append(out, byte(r))
+		}
+		rest = tail
+	}
+	return string(out), true
 }
 
 func (b *builder) sizeof(g *sizeofGrammar, at Span) Expr {

@@ -378,3 +378,24 @@ func checkFaults(t *testing.T, text string, err error) {
 		t.Fatalf("%q: control characters in %q", text, err)
 	}
 }
+
+// TestStringBytes: a string has the bytes of the text, whatever they are in UTF-8.
+func TestStringBytes(t *testing.T) {
+	for literal, want := range map[string]string{"caf\xe9": "caf\xe9", `caf\xe9`: "caf\xe9", "café": "caf\xc3\xa9", `caf\u00e9`: "caf\xc3\xa9", "\xff\xfe\"": "",
+		`a\tb\n\\\"`: "a\tb\n\\\"", "\xe2\x82": "\xe2\x82", `\101`: "A"} {
+		spec, err := Parse(`f($comm == "` + literal + `")`)
+		if want == "" {
+			if err == nil {
+				t.Errorf("%q is no literal", literal)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%q: %v", literal, err)
+			continue
+		}
+		if got := spec.Items[0].(*Binary).Y.(*String).Value; got != want {
+			t.Errorf("%q is %q, want %q", literal, got, want)
+		}
+	}
+}
