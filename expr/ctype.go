@@ -16,6 +16,7 @@ import (
 
 // Types of literals and of results of operators.
 var (
+	typeShort = &btf.Int{Name: "short int", Size: 2, Encoding: btf.Signed}
 	typeInt   = &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}
 	typeUint  = &btf.Int{Name: "unsigned int", Size: 4}
 	typeLong  = &btf.Int{Name: "long int", Size: 8, Encoding: btf.Signed}
@@ -31,10 +32,9 @@ var baseTypes = map[string]btf.Type{
 	"bool": typeBool, "_Bool": typeBool, "void": typeVoid, "char": typeChar,
 	"char signed":   &btf.Int{Name: "signed char", Size: 1, Encoding: btf.Signed},
 	"char unsigned": &btf.Int{Name: "unsigned char", Size: 1},
-	"short":         &btf.Int{Name: "short int", Size: 2, Encoding: btf.Signed},
-	"short unsigned": &btf.Int{
-		Name: "short unsigned int", Size: 2},
-	"": typeInt, "signed": typeInt, "unsigned": typeUint,
+	"short":         typeShort, "short signed": typeShort,
+	"short unsigned": &btf.Int{Name: "short unsigned int", Size: 2},
+	"":               typeInt, "signed": typeInt, "unsigned": typeUint,
 	"long": typeLong, "long long": typeLong, "long signed": typeLong, "long long signed": typeLong,
 	"long unsigned": typeUlong, "long long unsigned": typeUlong,
 }
