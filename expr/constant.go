@@ -25,11 +25,17 @@ func constant(name string) (operand, bool) {
 	if n, ok := errno.Number(name); ok {
 		return value(typeInt, &Const{typeInt, uint64(n)}), true
 	}
-	if v, ok := uapi.Value(name); ok {
+	if v, ok := uapi.Value(name); ok && slices.Contains(unsignedLong, name) {
+		return value(typeUlong, &Const{typeUlong, uint64(v)}), true
+	} else if ok {
 		return integer(v), true
 	}
 	return operand{}, false
 }
+
+// unsignedLong are the constants whose value is negative as a long, but which headers have as an unsigned long:
+// ~0UL and (unsigned long)-1.
+var unsignedLong = []string{"PR_SET_PTRACER_ANY", "RLIM_INFINITY"}
 
 // integer returns v with the type that C gives the literal in a header: int, unsigned int
 // or long.

@@ -9,7 +9,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cilium/ebpf/btf"
+
 	"github.com/ksnoop/ksnoop/internal/errno"
+	"github.com/ksnoop/ksnoop/internal/uapi"
 )
 
 // include/linux/errno.h as of Linux 6.12, without its guard and comments.
@@ -109,4 +112,44 @@ func TestUAPIConstants(t *testing.T) {
 
 func isErrno(name string) bool {
 	return len(name) > 2 && name[0] == 'E' && name[1] >= 'A' && name[1] <= 'Z' && !strings.ContainsRune(name, '_') && !strings.HasPrefix(name, "ETH")
+}
+
+// TestUnsignedLongConstants: constants of the headers that are negative as a long are so in C, or unsigned.
+func TestUnsignedLongConstants(t *testing.T) {
+	gcc, err := exec.LookPath("gcc")
+	if err != nil {
+		t.Skip("needs gcc: ", err)
+	}
+	var code strings.Builder
+	code.WriteString("#include <linux/resource.h>\n#include <linux/prctl.h>\n#include <linux/keyctl.h>\n#include <linux/fanotify.h>\n#include <linux/tcp.h>\n#include <linux/ethtool.h>\n")
+	code.WriteString("#include <linux/watchdog.h>\n#include <linux/bpf_common.h>\n#include <linux/filter.h>\n#include <linux/net_namespace.h>\n")
+	compared := 0
+	for name := range uapi.Names() {
+		if v, _ := uapi.Value(name); v < 0 {
+			size, signed, _ := Number(constantType(t, name))
+			kind := map[[2]int]string{{4, 1}: "int", {8, 1}: "long", {8, 0}: "unsigned long"}[[2]int{size, map[bool]int{true: 1}[signed]}]
+			code.WriteString("#ifdef " + name + "\n_Static_assert(__builtin_types_compatible_p(__typeof__(" + name + "), " + kind + "), \"" + name + " is no " + kind + "\");\n#endif\n")
+			compared++
+		}
+	}
+	cmd := exec.Command(gcc, "-fsyntax-only", "-x", "c", "-")
+	cmd.Stdin = strings.NewReader(code.String())
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if compared < 20 {
+		t.Errorf("only %d constants compared", compared)
+	}
+	if v, err := evaluate(t, "+((unsigned)-1 == RLIM_INFINITY)", typeInt, &fakeMachine{args: make([]uint64, 6)}); v != 0 || err != nil {
+		t.Errorf("an unsigned int is RLIM_INFINITY: %d, %v", v, err)
+	}
+}
+
+func constantType(t *testing.T, name string) btf.Type {
+	t.Helper()
+	o, ok := constant(name)
+	if !ok {
+		t.Fatal("no constant ", name)
+	}
+	return o.t
 }
