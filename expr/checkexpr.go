@@ -266,12 +266,15 @@ func (c *checker) element(o operand, arr *btf.Array, i int64, at Span) (operand,
 	return o, true
 }
 
-// pointeeSize returns what a pointer points to and its size in bytes. If the pointer's BTF
-// has only a forward declaration, the definition may be elsewhere in the kernel.
+// pointeeSize returns what a pointer points to and its size in bytes: that of void is 1, as gcc has it. If the
+// pointer's BTF has only a forward declaration, the definition may be elsewhere in the kernel.
 func (c *checker) pointeeSize(p btf.Type) (t btf.Type, size int64, ok bool) {
 	t, _ = pointee(p)
 	if fwd, declared := btf.UnderlyingType(t).(*btf.Fwd); declared {
 		t = c.complete(t, fwd)
+	}
+	if _, void := btf.UnderlyingType(t).(*btf.Void); void {
+		return t, 1, true
 	}
 	size, ok = sizeOf(t)
 	return t, size, ok
@@ -279,10 +282,7 @@ func (c *checker) pointeeSize(p btf.Type) (t btf.Type, size int64, ok bool) {
 
 // advance checks pointer arithmetic, p + i or p - i, in units of what p points to.
 func (c *checker) advance(p, i operand, op Op, at Span) (operand, bool) {
-	target, size, ok := c.pointeeSize(p.t)
-	if _, void := btf.UnderlyingType(target).(*btf.Void); void {
-		size, ok = 1, true // as gcc does for void *
-	}
+	_, size, ok := c.pointeeSize(p.t)
 	if !ok {
 		return c.fault(CodeType, at, "", "what %s points to has no known size", typeName(p.t))
 	}
