@@ -37,6 +37,7 @@ func TestCheckTerms(t *testing.T) {
 		{"sizeof(struct tcp_sock)", "long unsigned int", "80"},
 		{"sizeof(sk->dev->name)", "long unsigned int", "16"},
 		{"sizeof(*sk)", "long unsigned int", "72"},
+		{"sizeof($comm)", "long unsigned int", "16"},
 		{"(void *)sk - (void *)buf", "long int", "(sk - buf)"},
 		{"sk->data - (void *)8", "long int", "(*(sk+56:8) - 8)"},
 		{"(u8)0x1ff", "u8", "255"},

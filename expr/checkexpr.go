@@ -212,6 +212,13 @@ func (c *checker) index(x *Index) (operand, bool) {
 			return c.fault(CodeType, x.Span(), "to add calls up write "+n.Name+"()"+c.text[n.Pos.End:x.Pos.End], "%q is a parameter here, which has no keys", n.Name)
 		}
 	}
+	if o.text != nil || o.buffer != nil {
+		hint := "index the array or the pointer itself, without a function"
+		if _, comm := unparen(x.X).(*Context); comm {
+			hint = "write $task->comm"
+		}
+		return c.fault(CodeType, x.X.Span(), hint, "a string has no elements")
+	}
 	i, ok := c.value(x.I, nil)
 	if !ok {
 		return o, false
