@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"math"
 	"math/big"
 	"os"
@@ -254,9 +255,7 @@ func (f *valueFunc) spec(decide bool) string {
 	for _, v := range f.values {
 		items = append(items, v.text)
 	}
-	for root := range f.aggregates() {
-		items = append(items, root)
-	}
+	items = slices.AppendSeq(items, maps.Keys(f.aggregates()))
 	if decide {
 		for _, d := range f.decisions {
 			items = append(items, d.as(true))
@@ -282,15 +281,21 @@ func (d *decisionOracle) as(holds bool) string {
 	return "!(" + d.text + ")"
 }
 
-// aggregates are the parameters, and the result, of which there are members.
+// aggregates are the parameters, and the result, of which there are members, and those members that are aggregates
+// themselves: of r.v[1].a there are r, r.v and r.v[1].
 func (f *valueFunc) aggregates() map[string]bool {
-	roots := map[string]bool{}
+	found := map[string]bool{}
 	for _, v := range f.values {
-		if m := placePattern.FindStringSubmatch(v.text); m != nil && m[2] != "" {
-			roots[m[1]] = true
+		if m := placePattern.FindStringSubmatch(v.text); m == nil || m[2] == "" {
+			continue
+		}
+		for i, c := range v.text {
+			if c == '.' || c == '[' {
+				found[v.text[:i]] = true
+			}
 		}
 	}
-	return roots
+	return found
 }
 
 // placePattern matches what is an object or a part of one.
