@@ -132,7 +132,7 @@ func (a *assembler) word(p *layout.Param, i int) {
 	case inWords(a.probe.Method):
 		a.emit(asm.LoadMem(asm.R0, a.ctx, int16(8*(p.Loc.Slot+i)), asm.DWord))
 	case p.Loc.Reg >= 0:
-		a.emit(asm.LoadMem(asm.R0, a.ctx, a.arch.args[p.Loc.Reg+i], asm.DWord))
+		a.emit(asm.LoadMem(asm.R0, a.ctx, a.arch.args[p.Loc.Register(i)], asm.DWord))
 	default:
 		a.emit(asm.LoadMem(asm.R0, a.ctx, a.arch.sp, asm.DWord))
 		a.probeRead(int64(p.Loc.Stack+8*i), 8, a.stackSpace())
@@ -162,7 +162,7 @@ func (a *assembler) resultWord(i int) {
 	trampoline := a.probe.Method.Trampoline()
 	switch {
 	case i < len(a.arch.results) && !trampoline:
-		a.emit(asm.LoadMem(asm.R0, a.ctx, a.arch.results[i], asm.DWord))
+		a.emit(asm.LoadMem(asm.R0, a.ctx, a.arch.results[layout.ResultRegister(a.probe.Result, a.target.Arch, i)], asm.DWord))
 	case i > 0:
 		a.emit(asm.Ja.Label(a.failed()))
 	case a.probe.Method == layout.MethodTracingMulti || a.probe.InProgram || slots(a.probe) >= maxContext:

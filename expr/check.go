@@ -28,7 +28,7 @@ func Check(spec *Spec, scope *Scope) ([]Item, error) {
 		items = c.everything(spec)
 	}
 	for _, x := range spec.Items {
-		if it, ok := c.item(x); ok {
+		if it, ok := c.item(x); ok && c.available(x, &it) {
 			items = append(items, it)
 		}
 	}
@@ -96,7 +96,7 @@ func (c *checker) everything(spec *Spec) []Item {
 		if label == "" {
 			label = "$arg" + strconv.Itoa(i+1)
 		}
-		if p.Absent {
+		if p.Absent || p.Lost != 0 {
 			continue
 		}
 		o := c.param(i)
@@ -105,7 +105,7 @@ func (c *checker) everything(spec *Spec) []Item {
 		}
 		items = append(items, Item{Pos: spec.Selector.Span, Captures: []Capture{c.show(label, o)}})
 	}
-	if res, ok := c.result(); ok && !c.scope.Point && c.scope.ReturnWhy == "" {
+	if res, ok := c.result(); ok && !c.scope.Point && c.scope.ReturnWhy == "" && c.scope.ReturnLost == 0 {
 		items = append(items, Item{Pos: spec.Selector.Span, Captures: []Capture{c.show("return", res)}})
 	}
 	return items

@@ -23,7 +23,13 @@ type Param struct {
 	// it out.
 	Absent bool
 	Why    string // "is passed in …"
+	// Lost are the words of a value that cannot be read although others can: floating-point
+	// registers have them.
+	Lost Words
 }
+
+// Words is a set of the 64-bit words of a value: bit i stands for word i.
+type Words uint8
 
 // A Form is the encoding of a field in a tracepoint's record.
 type Form uint8
@@ -40,9 +46,11 @@ type Scope struct {
 	Params []Param
 	Return btf.Type // result type; nil or void if nothing is returned
 	// ReturnBase is the address of a result that is returned in memory, as large structs
-	// are. ReturnWhy, if not empty, says why the result is not available.
+	// are. ReturnWhy, if not empty, says why the result is not available. ReturnLost are words
+	// of it that are not, as with parameters.
 	ReturnBase Term
 	ReturnWhy  string
+	ReturnLost Words
 	// Untyped marks a function that BTF does not describe. Params are then its argument
 	// registers, and Return stands for the result register.
 	Untyped bool

@@ -3,7 +3,7 @@
 package layout
 
 import (
-	"slices"
+	"math/bits"
 
 	"github.com/cilium/ebpf/btf"
 
@@ -26,6 +26,9 @@ type Loc struct {
 	// the stack, which starts Stack bytes above the stack pointer at entry.
 	Reg   int
 	Stack int
+	// Elsewhere are the words that are in no general register while others of the value are: a
+	// floating-point register has them, or they are padding. Only System V splits values so.
+	Elsewhere expr.Words
 	// Ref says that the address of a copy is passed instead of the value.
 	Ref bool
 	// Apart says that trampolines (fentry) would read the wrong place: they count registers
@@ -33,9 +36,19 @@ type Loc struct {
 	Apart bool
 }
 
+// Register returns the index of the integer argument register that has word i of the value. Of
+// words that none has it returns that of another one.
+func (l *Loc) Register(i int) int {
+	if l.Elsewhere&(1<<i) != 0 {
+		return l.Reg
+	}
+	return l.Reg + i - bits.OnesCount8(uint8(l.Elsewhere&(1<<i-1)))
+}
+
 // A callABI is the calling convention of an architecture.
 type callABI struct {
-	regs int // number of integer argument registers
+	regs   int // number of integer argument registers
+	floats int // number of floating-point argument registers
 	// stackStart is the offset in bytes from the stack pointer at entry to the first stack
 	// argument.
 	stackStart int
@@ -44,8 +57,8 @@ type callABI struct {
 }
 
 var abis = map[string]callABI{
-	"amd64": {6, 8, false}, // the return address is on top of the stack
-	"arm64": {8, 0, true},
+	"amd64": {6, 8, 8, false}, // the return address is on top of the stack
+	"arm64": {8, 8, 0, true},
 }
 
 // word is the type of a register of unknown contents.
@@ -67,19 +80,23 @@ func Untyped(arch string) []Param {
 	return ParamsOf(params, nil, arch)
 }
 
-// floatRegister says why a parameter is not available. Kernel code does not pass floats,
-// but types in BTF may claim it.
-const floatRegister = "is passed in floating-point registers, which the kernel hands to no program"
+// Why a value is not available. Kernel code hardly passes floats, programs do.
+const (
+	floatRegister = "is passed in floating-point registers, which the kernel hands to no program"
+	unknownType   = "is of a type that is not known, nor how such values are passed"
+	behindUnknown = "is passed where the function's parameters and result of unknown types leave room"
+)
 
 // A locator assigns parameters to places, one after another.
 type locator struct {
-	abi              callABI
-	slot, reg, stack int
+	abi                      callABI
+	slot, reg, floats, stack int
+	lost                     bool // nothing is known of where the next ones are
 }
 
 // ParamsOf assigns the parameters of a function to places. result is its result type, nil for
 // void; a large result takes a register on amd64. Variadic arguments are left out. A
-// parameter that cannot be read has Absent and Why set.
+// parameter that cannot be read has Absent and Why set, one that can be read in part has Lost set.
 //
 // Aggregates of up to 16 bytes travel in one or two registers. The conventions (System V
 // psABI 3.2.3, AAPCS64 6.8) differ in these points:
@@ -87,11 +104,14 @@ type locator struct {
 //	                              System V               AAPCS64
 //	larger aggregates             a copy on the stack    the address of a copy
 //	smaller, not aligned          the same               registers
+//	floats and numbers in one     each word by itself    general registers
+//	up to four equal floats       the same, if small     floating-point registers
+//	long double                   a copy on the stack    a floating-point register
 //	__int128                      any two registers      an even one and the next
-//	no room in the registers      later ones may fit     all others on the stack
+//	no room in the registers      later ones may fit     all others of the kind on the stack
 //	address of a large result     the first register     x8, which is no argument
 func ParamsOf(params []btf.FuncParam, result btf.Type, arch string) []Param {
-	l := locator{abi: abis[arch]}
+	l := locator{abi: abis[arch], lost: undescribed(result)}
 	l.stack = l.abi.stackStart
 	hidden := !l.abi.aapcs && l.abi.inMemory(result)
 	if hidden {
@@ -102,12 +122,22 @@ func ParamsOf(params []btf.FuncParam, result btf.Type, arch string) []Param {
 		if _, variadic := p.Type.(*btf.Void); variadic {
 			break // "...": unnamed, no type
 		}
-		param := Param{Param: expr.Param{Name: p.Name, Type: p.Type}, Loc: l.next(p.Type)}
-		param.Loc.Apart = param.Loc.Apart || hidden
+		param := Param{Param: expr.Param{Name: p.Name, Type: p.Type}, Loc: Loc{Slot: l.slot, Slots: Words(p.Type), Reg: -1}}
+		l.slot += param.Loc.Slots
+		unknown := undescribed(p.Type)
+		l.lost = l.lost || unknown
+		if !l.lost {
+			param.Lost = l.place(&param.Loc, p.Type)
+		}
+		param.Loc.Apart = param.Loc.Apart || hidden || l.lost
 		switch {
 		case param.Loc.Slots == 0:
 			param.Absent, param.Why = true, "is empty and not passed at all"
-		case l.abi.inFloats(p.Type):
+		case unknown:
+			param.Absent, param.Why = true, unknownType
+		case l.lost:
+			param.Absent, param.Why = true, behindUnknown
+		case param.Lost != 0 && param.Loc.Reg < 0:
 			param.Absent, param.Why = true, floatRegister
 		case param.Loc.Ref:
 			param.Base = &expr.Arg{T: &btf.Pointer{Target: p.Type}, Index: i, Width: 8}
@@ -117,186 +147,143 @@ func ParamsOf(params []btf.FuncParam, result btf.Type, arch string) []Param {
 	return out
 }
 
-// next returns the place of the next parameter and marks that place as used.
-func (l *locator) next(t btf.Type) Loc {
-	loc := Loc{Slot: l.slot, Slots: Words(t), Reg: -1}
-	l.slot += loc.Slots
-	if loc.Slots == 0 || l.abi.inFloats(t) {
+// undescribed reports whether no type says how a value is passed. A struct that is only declared
+// stands for it: C passes none.
+func undescribed(t btf.Type) bool {
+	if t == nil {
+		return false
+	}
+	_, declared := btf.UnderlyingType(t).(*btf.Fwd)
+	return declared
+}
+
+// place finds the place of the next parameter and marks that place as used. It returns which of
+// its words floating-point registers have.
+func (l *locator) place(loc *Loc, t btf.Type) (floats expr.Words) {
+	switch {
+	case loc.Slots == 0:
 		loc.Apart = true
-		return loc
+		return 0
+	case l.abi.aapcs:
+		return l.placeAAPCS64(loc, t)
 	}
-	need, align := loc.Slots, 1
-	if bounded(t) && aligned16(t) {
-		align = 2
+	return l.placeSystemV(loc, t)
+}
+
+func (l *locator) placeSystemV(loc *Loc, t btf.Type) (floats expr.Words) {
+	words := classes(t)
+	numbers, sse := in(words, classInteger), in(words, classSSE)
+	if words == nil || in(words, classX87) > 0 || l.reg+numbers > l.abi.regs || l.floats+sse > l.abi.floats {
+		loc.Apart = loc.Slots <= 2 && numbers < loc.Slots // trampolines look at the size only
+		l.onStack(loc, loc.Slots, alignment(t))
+		return 0
 	}
-	if l.abi.aapcs && need > 2 {
+	if numbers > 0 {
+		loc.Reg = l.reg
+	}
+	loc.Apart = numbers < loc.Slots
+	loc.Elsewhere = elsewhere(words)
+	l.reg, l.floats = l.reg+numbers, l.floats+sse
+	return inFloats(words)
+}
+
+func (l *locator) placeAAPCS64(loc *Loc, t btf.Type) (floats expr.Words) {
+	need, align := loc.Slots, alignment(t)
+	if n := homogeneous(t); n > 0 {
+		loc.Apart = true
+		if l.floats+n <= l.abi.floats {
+			l.floats += n
+			return 1<<need - 1
+		}
+		l.floats = l.abi.floats
+		l.onStack(loc, need, align)
+		return 0
+	}
+	if need > 2 {
 		loc.Ref, loc.Apart, loc.Slots = true, true, 1
 		need, align = 1, 1
 	}
-	if !l.abi.aapcs && l.abi.inMemory(t) {
-		loc.Apart = loc.Apart || need <= 2 // trampolines look at the size only
-		return l.onStack(loc, need, align)
-	}
-	reg := l.reg
-	if l.abi.aapcs {
-		reg = roundUp(reg, align)
-	}
+	reg := roundUp(l.reg, align)
 	if reg+need > l.abi.regs {
-		if l.abi.aapcs {
-			l.reg = l.abi.regs
-		}
-		return l.onStack(loc, need, align)
+		l.reg = l.abi.regs
+		l.onStack(loc, need, align)
+		return 0
 	}
 	loc.Reg, l.reg = reg, reg+need
-	loc.Apart = loc.Apart || l.abi.aapcs && loc.Reg != loc.Slot
-	return loc
+	loc.Apart = loc.Apart || loc.Reg != loc.Slot
+	return 0
+}
+
+// alignment returns the alignment of a parameter, in words.
+func alignment(t btf.Type) int {
+	if bounded(t) && aligned16(t) {
+		return 2
+	}
+	return 1
 }
 
 // onStack puts a parameter on the stack. Stack slots have 8 bytes.
-func (l *locator) onStack(loc Loc, need, align int) Loc {
+func (l *locator) onStack(loc *Loc, need, align int) {
 	at := roundUp(l.stack-l.abi.stackStart, 8*align)
 	loc.Stack = l.abi.stackStart + at
 	loc.Apart = loc.Apart || loc.Stack != l.stack || l.abi.aapcs && at != 8*(loc.Slot-l.abi.regs)
 	l.stack = loc.Stack + 8*need
-	return loc
 }
 
 func roundUp(n, to int) int { return (n + to - 1) / to * to }
 
-// Words returns how many 64-bit words a value takes: 0 for a struct without members, 1 for
-// a type of unknown size.
-func Words(t btf.Type) int {
-	size, err := btf.Sizeof(t)
-	if err != nil {
-		return 1
-	}
-	return (size + 7) / 8
-}
-
-// inMemory reports whether a value of type t is too large or too oddly aligned for
-// registers. A function writes such a result to an address that its caller passes.
+// inMemory reports whether a result of type t is in memory: it is too large, or too oddly aligned,
+// for registers. The function writes it to an address that its caller passes.
 func (abi *callABI) inMemory(t btf.Type) bool {
-	return t != nil && (Words(t) > 2 || !bounded(t) || !abi.aapcs && unaligned(t, 0))
-}
-
-// bounded reports whether t has a sane number of parts. Types from files and recordings may
-// contain themselves, which would make the recursions below endless.
-func bounded(t btf.Type) bool {
-	const depth, parts = 32, 4096
-	left := parts
-	var walk func(btf.Type, int) bool
-	walk = func(t btf.Type, below int) bool {
-		if left--; left < 0 || below == 0 {
-			return false
-		}
-		list, _ := members(t)
-		for _, m := range list {
-			if !walk(m.Type, below-1) {
-				return false
-			}
-		}
-		return true
+	switch {
+	case t == nil || Words(t) == 0 || undescribed(t):
+		return false
+	case abi.aapcs:
+		return homogeneous(t) == 0 && (Words(t) > 2 || !bounded(t))
 	}
-	return walk(t, depth)
-}
-
-// unaligned reports whether a packed struct, placed at bit off, has a number that is not
-// naturally aligned; System V then passes it in memory. As in gcc, bitfields do not count,
-// and only the first element of an array does. clang looks at all elements.
-func unaligned(t btf.Type, off btf.Bits) bool {
-	if a, ok := btf.UnderlyingType(t).(*btf.Array); ok && a.Nelems == 0 {
-		return false // flexible array: takes no room
-	}
-	list, aggregate := members(t)
-	if !aggregate {
-		size, err := btf.Sizeof(t)
-		return err == nil && size > 0 && off%btf.Bits(8*size) != 0
-	}
-	return slices.ContainsFunc(list, func(m btf.Member) bool {
-		return m.BitfieldSize == 0 && unaligned(m.Type, off+m.Offset)
-	})
+	return classes(t) == nil && !complexLong(t)
 }
 
 // DeclareResult tells scope where a function's result is if it is not in one register. It
-// sets ReturnBase for a result in memory, or ReturnWhy if the result cannot be read.
+// sets ReturnBase for a result in memory, ReturnWhy if the result cannot be read, and ReturnLost
+// if some of its words cannot.
 func DeclareResult(scope *expr.Scope, result btf.Type, arch string) {
 	abi := abis[arch]
+	lost := abi.resultInFloats(result)
 	switch {
 	case result == nil:
-	case abi.inFloats(result):
+	case undescribed(result):
+		scope.ReturnWhy = unknownType
+	case lost != 0 && int(lost) == 1<<Words(result)-1:
 		scope.ReturnWhy = floatRegister
 	case abi.inMemory(result) && abi.aapcs:
 		scope.ReturnWhy = "is in memory whose address is no longer known when the function returns"
 	case abi.inMemory(result):
 		scope.ReturnBase = &expr.Result{T: &btf.Pointer{Target: result}, Width: 8}
+	default:
+		scope.ReturnLost = lost
 	}
 }
 
-// members returns the members of a struct or union; for an array, one element.
-func members(t btf.Type) ([]btf.Member, bool) {
-	switch t := btf.UnderlyingType(t).(type) {
-	case *btf.Struct:
-		return t.Members, true
-	case *btf.Union:
-		return t.Members, true
-	case *btf.Array:
-		return []btf.Member{{Type: t.Type}}, true
+// resultInFloats returns which words of a result floating-point registers have.
+func (abi *callABI) resultInFloats(t btf.Type) expr.Words {
+	switch {
+	case t == nil:
+		return 0
+	case abi.aapcs && homogeneous(t) > 0, !abi.aapcs && complexLong(t):
+		return 1<<Words(t) - 1
+	case abi.aapcs:
+		return 0
 	}
-	return nil, false
+	return inFloats(classes(t))
 }
 
-// aligned16 reports whether t is aligned to 16 bytes. This holds for __int128 and for
-// aggregates that contain one, unless they are packed.
-func aligned16(t btf.Type) bool {
-	size, err := btf.Sizeof(t)
-	if err != nil || size == 0 || size%16 != 0 {
-		return false
+// ResultRegister returns the index of the result register that has word i of a result. Of words
+// that none has it returns that of another one.
+func ResultRegister(result btf.Type, arch string, i int) int {
+	if result == nil || i == 0 || abis[arch].aapcs {
+		return i
 	}
-	list, ok := members(t)
-	if !ok {
-		_, integer := btf.UnderlyingType(t).(*btf.Int)
-		return integer
-	}
-	for _, m := range list {
-		if m.Offset%128 == 0 && aligned16(m.Type) {
-			return true
-		}
-	}
-	return false
-}
-
-// inFloats reports whether a value is passed in floating-point registers: a float, or an
-// aggregate of one to four floats of the same size (a homogeneous aggregate in AAPCS64).
-// Kernel functions pass none, but BTF may describe some.
-func (abi *callABI) inFloats(t btf.Type) bool {
-	if !bounded(t) {
-		return false
-	}
-	n, size := floatsIn(t)
-	return size > 0 && n >= 1 && n <= 4 && (abi.aapcs || Words(t) <= 2)
-}
-
-// floatsIn counts the floats in a value and returns their common size in bytes. The size is
-// 0 if they differ or if the value contains anything else.
-func floatsIn(t btf.Type) (n int, size uint32) {
-	if f, ok := btf.UnderlyingType(t).(*btf.Float); ok {
-		return 1, f.Size
-	}
-	list, _ := members(t)
-	for _, m := range list {
-		k, s := floatsIn(m.Type)
-		if s == 0 || size != 0 && s != size {
-			return 0, 0
-		}
-		switch u := btf.UnderlyingType(t).(type) {
-		case *btf.Union:
-			n = max(n, k)
-		case *btf.Array:
-			n = int(u.Nelems) * k
-		default:
-			n += k
-		}
-		size = s
-	}
-	return n, size
+	loc := Loc{Elsewhere: elsewhere(classes(result))}
+	return loc.Register(i)
 }

@@ -3,6 +3,7 @@
 package layout
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -24,6 +25,14 @@ var (
 	abiVec    = abiStruct("vec", abiDouble, abiDouble)
 	abiVec4   = &btf.Struct{Name: "vec4", Size: 32, Members: []btf.Member{{Type: &btf.Array{Type: abiDouble, Nelems: 4}}}}
 	abiMix    = abiStruct("mix", abiDouble, abiLong)
+	abiXim    = abiStruct("xim", abiLong, abiDouble)
+	abiWhole  = &btf.Float{Name: "long double", Size: 16}
+	abiQuad   = &btf.Float{Name: "_Float128", Size: 16}
+	abiFloat  = &btf.Float{Name: "float", Size: 4}
+	abiShared = abiStruct("shared", abiInt, abiFloat)
+	abiPadded = &btf.Struct{Name: "padded", Size: 16, Members: []btf.Member{{Type: abiLong}}}
+	abiCmplx  = abiStruct("complex double", abiDouble, abiDouble)
+	abiCmplxL = abiStruct("complex long double", abiWhole, abiWhole)
 	abiEmpty  = abiStruct("empty")
 	// Packed.
 	abiInt      = &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}
@@ -51,7 +60,7 @@ func abiStruct(name string, members ...btf.Type) *btf.Struct {
 
 // Where arguments are is what gcc and clang make of functions of these
 // parameters. at is "x" and a number for a register, "s" and a number for bytes
-// on the stack, "v" for floating-point registers, a "*" before it for the address
+// on the stack, "v" for floating-point registers and what else is out of reach, a ":" between words in different ones, a "*" before it for the address
 // of the value; a "!" behind it says that trampolines look for it elsewhere.
 func TestParamsOf(t *testing.T) {
 	n := func(k int, more ...btf.Type) []btf.Type {
@@ -61,6 +70,7 @@ func TestParamsOf(t *testing.T) {
 		}
 		return append(types, more...)
 	}
+	d := func(k int) []btf.Type { return slices.Repeat([]btf.Type{abiDouble}, k) }
 	for _, tt := range []struct {
 		name   string
 		params []btf.Type
@@ -87,7 +97,24 @@ func TestParamsOf(t *testing.T) {
 			"x0 x1 x2 x3 x4 x5 s8 s16 s24 s40! s56", "x0 x1 x2 x3 x4 x5 x6 x7 s0 s16! s32!"},
 		{"floats", []btf.Type{abiDouble, abiLong, abiVec, abiLong}, nil, "v! x0 v! x1", "v! x0! v! x1!"},
 		{"four floats", n(1, abiVec4, abiLong), nil, "x0 s8 x1", "x0 v! x1!"},
-		{"float and number", []btf.Type{abiLong, abiMix, abiLong}, nil, "", "x0 x1 x3"},
+		{"float and number", []btf.Type{abiLong, abiMix, abiLong}, nil, "x0 v:x1! x2", "x0 x1 x3"},
+		{"number and float", []btf.Type{abiLong, abiXim, abiLong}, nil, "x0 x1:v! x2", "x0 x1 x3"},
+		{"in one word", []btf.Type{abiLong, abiShared, abiLong}, nil, "x0 x1 x2", "x0 x1 x2"},
+		{"padding", []btf.Type{abiLong, abiPadded, abiLong}, nil, "x0 x1! x2", "x0 x1 x3"},
+		{"no room for the number", n(6, abiMix, abiDouble), nil, "x0 x1 x2 x3 x4 x5 s8! v!", "x0 x1 x2 x3 x4 x5 x6 v!"},
+		{"long double", n(6, abiWhole, abiLong), nil, "x0 x1 x2 x3 x4 x5 s8! s24", "x0 x1 x2 x3 x4 x5 v! x6!"},
+		{"long double behind a hole", n(7, abiWhole, abiLong), nil, "x0 x1 x2 x3 x4 x5 s8 s24! s40", "x0 x1 x2 x3 x4 x5 x6 v! x7!"},
+		{"quad", n(6, abiQuad, abiLong), nil, "x0 x1 x2 x3 x4 x5 v! s8", "x0 x1 x2 x3 x4 x5 v! x6!"},
+		{"complex", n(1, abiCmplx, abiLong), nil, "x0 v! x1", "x0 v! x1!"},
+		{"nine doubles", append(d(9), n(7)...), nil,
+			"v! v! v! v! v! v! v! v! s8! x0 x1 x2 x3 x4 x5 s16", "v! v! v! v! v! v! v! v! s0! x0! x1! x2! x3! x4! x5! x6!"},
+		{"eight floats and a mixed struct", append(d(8), abiMix, abiLong), nil,
+			"v! v! v! v! v! v! v! v! s8! x0", "v! v! v! v! v! v! v! v! x0! x2!"},
+		{"no room for two doubles", append(d(7), abiVec, abiDouble), nil,
+			"v! v! v! v! v! v! v! s8! v!", "v! v! v! v! v! v! v! s0! s16!"},
+		{"complex long double returned", n(1), abiCmplxL, "x0", "x0"},
+		{"not described", n(1, &btf.Fwd{Name: "_Decimal64"}, abiLong), nil, "x0 v! v!", "x0 v! v!"},
+		{"not described, returned", n(1), &btf.Fwd{Name: "_Decimal64"}, "v!", "v!"},
 		{"variable", n(1, &btf.Void{}), nil, "x0", "x0"},
 		{"empty", n(1, abiEmpty, abiLong), nil, "x0 v! x1", "x0 v! x1"},
 		{"not aligned", n(1, abiUnsorted, abiLong), nil, "x0 s8! x1", "x0 x1 x3"},
@@ -135,6 +162,15 @@ func spellLoc(p *Param) string {
 	switch {
 	case p.Absent:
 		b.WriteByte('v')
+	case p.Lost != 0:
+		for i := range p.Loc.Slots {
+			b.WriteString(map[bool]string{true: ":"}[i > 0])
+			if p.Lost&(1<<i) != 0 {
+				b.WriteByte('v')
+			} else {
+				b.WriteString("x" + strconv.Itoa(p.Loc.Register(i)))
+			}
+		}
 	case p.Loc.Reg >= 0:
 		b.WriteString("x" + strconv.Itoa(p.Loc.Reg))
 	default:
@@ -164,6 +200,12 @@ func TestResultPlaces(t *testing.T) {
 		{abiVec, "arm64", floatRegister, false},
 		{abiVec4, "arm64", floatRegister, false},
 		{abiVec4, "amd64", "", true},
+		{abiWhole, "amd64", floatRegister, false},
+		{abiCmplxL, "amd64", floatRegister, false},
+		{abiCmplxL, "arm64", floatRegister, false},
+		{abiStruct("two", abiWhole, abiWhole), "amd64", "", true},
+		{abiMix, "amd64", "", false},
+		{&btf.Fwd{Name: "_Decimal64"}, "amd64", unknownType, false},
 		{nil, "arm64", "", false},
 	} {
 		var scope expr.Scope
@@ -214,7 +256,7 @@ func TestUnboundedTypes(t *testing.T) {
 		for _, arch := range []string{"amd64", "arm64"} {
 			scope := &expr.Scope{}
 			DeclareResult(scope, bad, arch)
-			if abi := abis[arch]; !abi.inMemory(bad) || abi.inFloats(bad) {
+			if abi := abis[arch]; !abi.inMemory(bad) || abi.resultInFloats(bad) != 0 {
 				t.Errorf("%s: %v is in a register", arch, bad)
 			}
 			if params := ParamsOf([]btf.FuncParam{{Name: "p", Type: bad}, {Name: "q", Type: &btf.Int{Size: 4}}}, bad, arch); len(params) != 2 {

@@ -43,7 +43,7 @@ func ArgsOf(params []Param, arch string) []Arg {
 	for i := range params {
 		p := &params[i]
 		a := Arg{Param: p, Word: p.Loc.Reg, Words: p.Loc.Slots, Ref: p.Loc.Ref}
-		if p.Absent {
+		if p.Absent || p.Lost != 0 {
 			args = append(args, Arg{Param: p})
 			continue
 		}

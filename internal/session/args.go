@@ -40,7 +40,7 @@ func decodeArgs(v *Values, fn *plan.Probe, data []byte) error {
 	v.Args = nil
 	var targets []int // indexes of arguments with a target
 	for i, a := range fn.Args {
-		arg := Arg{Param: a.Param, Withheld: a.Withheld, Beyond: a.Words == 0 && !a.Param.Absent && !a.Withheld}
+		arg := Arg{Param: a.Param, Withheld: a.Withheld, Beyond: a.Words == 0 && !a.Param.Absent && a.Param.Lost == 0 && !a.Withheld}
 		if a.Words > 0 && !a.Ref && !a.Withheld {
 			arg.Value = data[8*a.Word : 8*(a.Word+a.Words)]
 		}
