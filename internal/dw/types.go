@@ -36,7 +36,17 @@ type Types struct {
 	checked map[dwarf.Offset]bool         // what the library has read, and what is walked now
 	aliases map[dwarf.Offset]dwarf.Offset // of typedefs and the like: the type that they stand for
 	fresh   []dwarf.Offset                // checked by the present walk
+	arrays  []array
 	entries int
+}
+
+// An array is a member at the beginning of a struct, in front of a bit-field. DW_AT_data_bit_offset says
+// where that is, without the offset in bytes by which the library tells arrays without elements, which
+// older compilers described as having one: it takes the array for one of these.
+type array struct {
+	of     dwarf.Offset // the struct
+	member int
+	typ    dwarf.Offset
 }
 
 // NewTypes returns the types of debug info.
@@ -46,7 +56,7 @@ func NewTypes(data *dwarf.Data) *Types {
 
 // Type returns the type at an offset. The error is an [ErrTypes] if a limit is exceeded.
 func (t *Types) Type(off dwarf.Offset) (typ dwarf.Type, err error) {
-	t.fresh = t.fresh[:0]
+	t.fresh, t.arrays = t.fresh[:0], t.arrays[:0]
 	defer func() {
 		// The library asks a typedef for its size although what it stands for was not read.
 		if r := recover(); r != nil {
@@ -61,7 +71,29 @@ func (t *Types) Type(off dwarf.Offset) (typ dwarf.Type, err error) {
 	if err := t.walk(off); err != nil {
 		return nil, err
 	}
-	return t.data.Type(off)
+	if typ, err = t.data.Type(off); err != nil {
+		return nil, err
+	}
+	return typ, t.mend()
+}
+
+// mend gives arrays back the elements that the library has taken from them.
+func (t *Types) mend() error {
+	for _, a := range t.arrays {
+		of, err := t.data.Type(a.of)
+		if err != nil {
+			return err
+		}
+		whole, err := t.data.Type(a.typ)
+		if err != nil {
+			return err
+		}
+		if of, ok := of.(*dwarf.StructType); ok && a.member < len(of.Field) {
+			of.Field[a.member].Type = whole
+		}
+	}
+	t.arrays = t.arrays[:0]
+	return nil
 }
 
 // Shared returns an error if an entry has its name, its type or the entry that it is an instance of in a file that
@@ -124,6 +156,20 @@ func (t *Types) walk(off dwarf.Offset) error {
 	return nil
 }
 
+// member notes an array that the next member of its struct makes the library take elements from. before
+// is the member before this one; it has a type only if it is at the beginning and no bit-field.
+func (t *Types) member(m *dwarf.Entry, before *array) {
+	at := m.Val(dwarf.AttrDataMemberLoc)
+	if bit, _ := m.Val(dwarf.AttrDataBitOffset).(int64); bit > 0 && at == nil && before.typ != 0 {
+		t.arrays = append(t.arrays, *before)
+	}
+	before.member++
+	before.typ = 0
+	if n, _ := at.(int64); n == 0 && m.Val(dwarf.AttrBitSize) == nil {
+		before.typ, _ = m.Val(dwarf.AttrType).(dwarf.Offset)
+	}
+}
+
 // leadsTo returns the types that one refers to. Of an entry that cannot be read there are none: the
 // library will say what is wrong.
 func (t *Types) leadsTo(off dwarf.Offset) (to []dwarf.Offset, err error) {
@@ -168,7 +214,7 @@ func (t *Types) leadsTo(off dwarf.Offset) (to []dwarf.Offset, err error) {
 	if err != nil || kids == 0 || !e.Children {
 		return to, err
 	}
-	dimensions := 0
+	dimensions, before := 0, array{of: off, member: -1}
 	for depth := 0; err == nil; {
 		if t.entries++; t.entries > mostEntries {
 			return nil, errEntries
@@ -184,6 +230,9 @@ func (t *Types) leadsTo(off dwarf.Offset) (to []dwarf.Offset, err error) {
 		case depth > 0 || kid.Tag != kids:
 		case kids != dwarf.TagSubrangeType:
 			add(kid)
+			if e.Tag == dwarf.TagStructType || e.Tag == dwarf.TagClassType {
+				t.member(kid, &before)
+			}
 		default:
 			if dimensions++; dimensions > mostAliases {
 				return nil, errAliases

@@ -30,6 +30,10 @@ struct outer {
 	struct outer *next;
 	struct hidden *hidden;
 	__int128 wide;
+	struct {
+		char name[16];
+		unsigned named : 1;
+	} first;
 	long tail[];
 };
 
