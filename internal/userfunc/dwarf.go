@@ -267,7 +267,7 @@ func (c *typeCollector) signature(off dwarf.Offset, name string) (*btf.Func, err
 			off = origin
 			continue
 		}
-		result, err := c.typeOf(e)
+		result, err := c.passed(e)
 		if err != nil {
 			return nil, err
 		}
@@ -282,12 +282,12 @@ func (c *typeCollector) signature(off dwarf.Offset, name string) (*btf.Func, err
 					return nil, err
 				}
 				param, _ := p.Val(dwarf.AttrName).(string)
-				t, err := c.typeOf(p)
+				t, err := c.passed(p)
 				if err != nil {
 					return nil, err
 				}
 				if void(t) {
-					t = &btf.Pointer{Target: t} // a word of which no C type is known
+					t = &btf.Pointer{Target: t} // debug info of a word lacks its type
 				}
 				proto.Params = append(proto.Params, btf.FuncParam{Name: identifier(param), Type: t})
 			case dwarf.TagUnspecifiedParameters:

@@ -115,6 +115,8 @@ func (m *typeMaker) plain(t dwarf.Type) btf.Type {
 		return integer(btf.Unsigned)
 	case *dwarf.FloatType:
 		return &btf.Float{Name: t.Name, Size: size}
+	case *dwarf.ComplexType:
+		return complexFloat(t)
 	case *dwarf.EnumType:
 		return enum(t)
 	case *dwarf.FuncType:
