@@ -84,7 +84,7 @@ func Untyped(arch string) []Param {
 const (
 	floatRegister = "is passed in floating-point registers, which the kernel hands to no program"
 	unknownType   = "is of a type that is not known, nor how such values are passed"
-	behindUnknown = "is passed where the function's parameters and result of unknown types leave room"
+	behindUnknown = "may be passed anywhere: how another value of this function is passed is not known"
 )
 
 // A locator assigns parameters to places, one after another.

@@ -40,7 +40,7 @@ func appendResultText(dst []byte, f *plan.Probe, v uint64) []byte {
 		if t.Encoding == btf.Bool {
 			return strconv.AppendBool(dst, v&0xff != 0) // the upper bytes do not belong to the result
 		}
-	case *btf.Struct, *btf.Union, *btf.Float:
+	case *btf.Struct, *btf.Union, *btf.Float, *btf.Fwd:
 		return append(dst, "{...}"...) // a register does not hold all of it, or another one does
 	}
 	if f.Class.Failed(v) {

@@ -9,11 +9,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/cilium/ebpf/btf"
 
+	"github.com/ksnoop/ksnoop/btfprint"
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/userfunc"
 	"github.com/ksnoop/ksnoop/layout"
@@ -22,8 +25,11 @@ import (
 // TestPlaces compiles functions that take and return values of random types, calls them, and compares
 // where gcc has put arguments and results with where ksnoop reads them by the program's debug info.
 func TestPlaces(t *testing.T) {
-	for arch, tools := range map[string][2]string{"amd64": {"gcc", ""}, "arm64": {"aarch64-linux-gnu-gcc", "qemu-aarch64"}} {
-		for seed := range uint64(2) {
+	for arch, tools := range map[string][2]string{"amd64": {"x86_64-linux-gnu-gcc", "qemu-x86_64"}, "arm64": {"aarch64-linux-gnu-gcc", "qemu-aarch64"}} {
+		if arch == runtime.GOARCH {
+			tools[1] = ""
+		}
+		for seed := range uint64(1) {
 			t.Run(fmt.Sprintf("%s-%d", arch, seed), func(t *testing.T) {
 				for _, tool := range tools {
 					if _, err := exec.LookPath(tool); tool != "" && err != nil {
@@ -38,7 +44,7 @@ func TestPlaces(t *testing.T) {
 }
 
 func comparePlaces(t *testing.T, arch, compiler, emulator string, seed uint64) {
-	const functions = 60
+	const functions = 90
 	dir := t.TempDir()
 	source, program, places := filepath.Join(dir, "places.c"), filepath.Join(dir, "places"), filepath.Join(dir, "places.txt")
 	fixed, err := os.ReadFile("testdata/places.c")
@@ -76,29 +82,12 @@ func comparePlaces(t *testing.T, arch, compiler, emulator string, seed uint64) {
 
 // placesOf writes the places that ksnoop has for the parameters and results of a program's functions.
 func placesOf(t *testing.T, program, arch string, functions int) []byte {
-	file, err := userfunc.Open(program, arch)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all []userfunc.Function
-	for i := range functions {
-		all = append(all, file.Named(fmt.Sprintf("f%d", i))...)
-	}
-	types, err := file.Types(all)
-	if err != nil {
-		t.Fatal(err)
-	}
-	spec, err := btf.LoadSpecFromReader(bytes.NewReader(types.Raw))
-	if err != nil {
-		t.Fatal(err)
+	names := make([]string, functions)
+	for i := range names {
+		names[i] = fmt.Sprintf("f%d", i)
 	}
 	var b bytes.Buffer
-	for _, fn := range all {
-		made, err := spec.TypeByID(btf.TypeID(types.Functions[fn.Addr]))
-		if err != nil {
-			t.Fatalf("%s: %v", fn.Name, err)
-		}
-		proto := made.(*btf.Func).Type.(*btf.FuncProto)
+	for _, proto := range declaredIn(t, program, arch, names) {
 		params := layout.ParamsOf(proto.Params, proto.Return, arch)
 		if _, void := proto.Return.(*btf.Void); !void {
 			writeResult(&b, params[0], proto.Return, arch)
@@ -109,6 +98,36 @@ func placesOf(t *testing.T, program, arch string, functions int) []byte {
 		}
 	}
 	return b.Bytes()
+}
+
+// declaredIn returns functions of a program as its debug info declares them.
+func declaredIn(t *testing.T, program, arch string, names []string) []*btf.FuncProto {
+	t.Helper()
+	file, err := userfunc.Open(program, arch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []userfunc.Function
+	for _, name := range names {
+		all = append(all, file.Named(name)...)
+	}
+	types, err := file.Types(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec, err := btf.LoadSpecFromReader(bytes.NewReader(types.Raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var protos []*btf.FuncProto
+	for _, fn := range all {
+		made, err := spec.TypeByID(btf.TypeID(types.Functions[fn.Addr]))
+		if err != nil {
+			t.Fatalf("%s: %v", fn.Name, err)
+		}
+		protos = append(protos, made.(*btf.Func).Type.(*btf.FuncProto))
+	}
+	return protos
 }
 
 // writeResult writes where a result is: whether in memory, how many registers of the x87 have it, the
@@ -124,6 +143,45 @@ func writeResult(b *bytes.Buffer, param layout.Param, result btf.Type, arch stri
 }
 
 func flag(b bool) int { return map[bool]int{true: 1}[b] }
+
+// TestUnknownPlaces: what cannot be described is not taken for anything else, and neither is what comes
+// behind it. A "?" stands for a parameter that is refused.
+func TestUnknownPlaces(t *testing.T) {
+	const compiler = "x86_64-linux-gnu-gcc"
+	if _, err := exec.LookPath(compiler); err != nil {
+		t.Skip(err)
+	}
+	program := filepath.Join(t.TempDir(), "unknown")
+	if out, err := exec.Command(compiler, "-g", "-O1", "-o", program, "testdata/unknown.c").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for name, want := range map[string][2]string{
+		"vector":   {"long int vector(long int a, v4 v, long int b);", "0 ? ?"},
+		"holder":   {"long int holder(long int a, struct holds v, long int b);", "0 ? ?"},
+		"decimal":  {"long int decimal(long int a, _Decimal64 d, long int b);", "0 ? ?"},
+		"decimals": {"long int decimals(long int a, struct dec d, long int b);", "0 ? ?"},
+		"unions":   {"long int unions(long int a, union both d, long int b);", "0 ? ?"},
+		"lists":    {"void * lists(long int a, void * l, long int b);", "0 1 2"},
+		"gives":    {"v4 gives(long int a);", "?"},
+		"comp":     {"complex double comp(long int a, complex double z, complex float y, complex long double x, long int b);", "0 ? ? -1 1"},
+	} {
+		proto := declaredIn(t, program, "amd64", []string{name})[0]
+		if got := string(btfprint.AppendFunc(nil, name, proto)); got != want[0] {
+			t.Errorf("%s\nwant %s", got, want[0])
+		}
+		var places []string
+		for _, p := range layout.ParamsOf(proto.Params, proto.Return, "amd64") {
+			place := strconv.Itoa(p.Loc.Reg)
+			if p.Absent {
+				place = "?"
+			}
+			places = append(places, place)
+		}
+		if got := strings.Join(places, " "); got != want[1] {
+			t.Errorf("%s: registers %s, want %s", name, got, want[1])
+		}
+	}
+}
 
 // A generator writes a program.
 type generator struct {
