@@ -72,6 +72,8 @@ type checker struct {
 	top   Expr // the item being checked
 	// pathSeen says that path() is among the items before.
 	pathSeen bool
+	// several are structs and unions of one name that differ, by the type that stands for all.
+	several map[btf.Type][]btf.Type
 	// doubts are held back until the end: next to errors they would only distract.
 	doubts []*Error
 }

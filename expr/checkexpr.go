@@ -185,6 +185,13 @@ func (c *checker) member(x *Member) (operand, bool) {
 // selectMember moves an operand that is a struct or union to one of its members. It only
 // adds offsets: nothing is loaded yet.
 func (c *checker) selectMember(o operand, name string, at Span) (operand, bool) {
+	if all := c.several[o.t]; all != nil {
+		with, ok := c.having(all, name, at)
+		if !ok {
+			return o, false
+		}
+		o.t = with[0]
+	}
 	m, off, ok := findMember(o.t, name, 0)
 	if !ok {
 		return c.fault(CodeUnknownMember, at, memberHint(o.t, name), "%s has no member %q", typeName(o.t), name)
@@ -289,9 +296,12 @@ func (c *checker) pointeeSize(p btf.Type) (t btf.Type, size int64, ok bool) {
 
 // advance checks pointer arithmetic, p + i or p - i, in units of what p points to.
 func (c *checker) advance(p, i operand, op Op, at Span) (operand, bool) {
-	_, size, ok := c.pointeeSize(p.t)
+	target, size, ok := c.pointeeSize(p.t)
 	if !ok {
 		return c.fault(CodeType, at, "", "what %s points to has no known size", typeName(p.t))
+	}
+	if !c.settled(target, at) {
+		return operand{}, false
 	}
 	n := convert(i.val, typeLong)
 	if size != 1 {
@@ -320,6 +330,9 @@ func (c *checker) sizeof(x *Sizeof) (operand, bool) {
 	if !ok {
 		return c.fault(CodeType, x.Pos, "", "%s has no known size", typeName(t))
 	}
+	if !c.settled(t, x.Pos) {
+		return operand{}, false
+	}
 	return value(typeUlong, &Const{typeUlong, uint64(size)}), true
 }
 
@@ -336,6 +349,13 @@ func (c *checker) containerOf(x *ContainerOf) (operand, bool) {
 	}
 	if !isPointer(o.t) {
 		return c.fault(CodeType, x.X.Span(), "", "%s is not a pointer", typeName(o.t))
+	}
+	if all := c.several[t]; all != nil {
+		with, ok := c.having(all, x.Path[0].Name, x.Path[0].Pos)
+		if !ok {
+			return operand{}, false
+		}
+		t = c.narrow(with)
 	}
 	inner := operand{t: t, place: place{addr: &Const{typeUlong, 0}}}
 	for _, n := range x.Path {

@@ -155,8 +155,11 @@ func (c *checker) distance(x *Binary, a, b operand) (operand, bool) {
 	if !isPointer(a.t) || !isPointer(b.t) {
 		return c.fault(CodeType, x.Span(), "", "a pointer cannot be subtracted from an integer")
 	}
-	_, size, ok := c.pointeeSize(a.t)
-	_, other, okB := c.pointeeSize(b.t)
+	ofA, size, ok := c.pointeeSize(a.t)
+	ofB, other, okB := c.pointeeSize(b.t)
+	if !c.settled(ofA, x.X.Span()) || !c.settled(ofB, x.Y.Span()) {
+		return operand{}, false
+	}
 	if !ok || !okB || size != other || size == 0 {
 		return c.fault(CodeType, x.Span(), "cast both to integers first", "%s and %s cannot be subtracted", typeName(a.t), typeName(b.t))
 	}

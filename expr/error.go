@@ -20,7 +20,7 @@ const (
 	CodeUnknownType   Code = "unknown-type"   // vfs_read((struct fille *)buf)
 	CodeUnknownMember Code = "unknown-member" // vfs_read(file->f_flagz)
 	CodeUnknownFunc   Code = "unknown-func"   // vfs_read(usr(buf))
-	CodeAmbiguous     Code = "ambiguous"      // vfs_read(count == X), where enums disagree about X
+	CodeAmbiguous     Code = "ambiguous"      // vfs_read(count == X), where enums disagree about X, or where types of one name differ
 	CodeType          Code = "type"           // vfs_read(count->x), vfs_read(*file == 1)
 	CodeBounds        Code = "bounds"         // vfs_read(file->f_path.dentry->d_iname[4096])
 	CodeNoReturn      Code = "no-return"      // kfree(return), which returns nothing

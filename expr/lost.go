@@ -2,8 +2,8 @@
 
 package expr
 
-// available reports whether all words that an item reads are where a program can read them. If not,
-// that is a fault.
+// available reports whether all words that an item reads are where a program can read them, and of
+// known types. If not, that is a fault.
 func (c *checker) available(x Expr, it *Item) bool {
 	ok := true
 	visit := func(t Term) {
@@ -32,7 +32,7 @@ func (c *Capture) visit(f func(Term)) {
 	}
 }
 
-// readable reports whether t itself reads no word that is lost.
+// readable reports whether t itself reads no word that is lost, and no object that may be of several types.
 func (c *checker) readable(x Expr, t Term) bool {
 	arg, off, size := resultArg, int64(0), int64(0)
 	switch t := t.(type) {
@@ -41,6 +41,10 @@ func (c *checker) readable(x Expr, t Term) bool {
 	case *Result:
 		off, size = int64(t.Off), int64(t.Width)
 	case *Object:
+		if all := c.several[t.T]; all != nil {
+			_, ok := c.ambiguous(t.T, all, x.Span())
+			return ok
+		}
 		if t.Addr != nil {
 			return true
 		}

@@ -12,7 +12,7 @@ import (
 )
 
 // LookupType returns the type that a spelling such as "unsigned long", "u32" or "struct
-// sock" names, or nil if there is none. An error comes from types.
+// sock" names, or nil if there is none. Of several it is the first. An error comes from types.
 func LookupType(name string, types Types) (btf.Type, error) {
 	if t, ok := baseType(name); ok {
 		return t, nil
@@ -26,14 +26,20 @@ func LookupType(name string, types Types) (btf.Type, error) {
 
 // typeNamed resolves the type that a cast or sizeof spells, or reports that it is unknown.
 func (c *checker) typeNamed(n TypeName) (btf.Type, bool) {
-	t, err := LookupType(n.Name, c.scope.Types)
-	switch {
-	case err != nil:
-		c.fault(CodeUnknownType, n.Pos, "", "looking up %q: %v", n.Name, err)
-		return nil, false
-	case t == nil:
-		c.fault(CodeUnknownType, n.Pos, c.typeHint(n.Name), "the kernel has no type %q", n.Name)
-		return nil, false
+	t, known := baseType(n.Name)
+	if !known {
+		found, err := c.scope.Types.TypesByName(n.Name)
+		switch {
+		case err != nil:
+			c.fault(CodeUnknownType, n.Pos, "", "looking up %q: %v", n.Name, err)
+			return nil, false
+		case len(found) == 0:
+			c.fault(CodeUnknownType, n.Pos, c.typeHint(n.Name), "the kernel has no type %q", n.Name)
+			return nil, false
+		}
+		if t, known = c.meant(n, found); !known {
+			return nil, false
+		}
 	}
 	for range n.Stars {
 		t = pointerTo(t)
