@@ -11,8 +11,8 @@ import (
 	"github.com/ksnoop/ksnoop/internal/uapi"
 )
 
-// constant resolves NULL, true, false, errno names and UAPI constants.
-func constant(name string) (operand, bool) {
+// constant resolves NULL, true, false, errno names and UAPI constants of an architecture.
+func constant(name, arch string) (operand, bool) {
 	switch name {
 	case "NULL":
 		t := pointerTo(typeVoid)
@@ -25,7 +25,7 @@ func constant(name string) (operand, bool) {
 	if n, ok := errno.Number(name); ok {
 		return value(typeInt, &Const{typeInt, uint64(n)}), true
 	}
-	if v, ok := uapi.Value(name); ok && slices.Contains(unsignedLong, name) {
+	if v, ok := uapi.Value(name, arch); ok && slices.Contains(unsignedLong, name) {
 		return value(typeUlong, &Const{typeUlong, uint64(v)}), true
 	} else if ok {
 		return integer(v), true
@@ -50,9 +50,9 @@ func integer(v int64) operand {
 	return value(t, &Const{t, uint64(v)})
 }
 
-// constantNames lists all constants, as candidates for a hint.
-func constantNames() []string {
-	return slices.AppendSeq(append([]string{"NULL", "true", "false"}, errno.All()...), uapi.Names())
+// constantNames lists all constants of an architecture, as candidates for a hint.
+func constantNames(arch string) []string {
+	return slices.AppendSeq(append([]string{"NULL", "true", "false"}, errno.All()...), uapi.Names(arch))
 }
 
 // constantName matches names that can only be constants: upper case with an underscore.

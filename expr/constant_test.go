@@ -5,6 +5,7 @@ package expr
 import (
 	"bytes"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -40,7 +41,7 @@ const linuxErrno = `
 
 func constantValue(t *testing.T, name string) (int64, bool) {
 	t.Helper()
-	o, ok := constant(name)
+	o, ok := constant(name, runtime.GOARCH)
 	if !ok {
 		return 0, false
 	}
@@ -124,8 +125,8 @@ func TestUnsignedLongConstants(t *testing.T) {
 	code.WriteString("#include <linux/resource.h>\n#include <linux/prctl.h>\n#include <linux/keyctl.h>\n#include <linux/fanotify.h>\n#include <linux/tcp.h>\n#include <linux/ethtool.h>\n")
 	code.WriteString("#include <linux/watchdog.h>\n#include <linux/bpf_common.h>\n#include <linux/filter.h>\n#include <linux/net_namespace.h>\n")
 	compared := 0
-	for name := range uapi.Names() {
-		if v, _ := uapi.Value(name); v < 0 {
+	for name := range uapi.Names(runtime.GOARCH) {
+		if v, _ := uapi.Value(name, runtime.GOARCH); v < 0 {
 			size, signed, _ := Number(constantType(t, name))
 			kind := map[[2]int]string{{4, 1}: "int", {8, 1}: "long", {8, 0}: "unsigned long"}[[2]int{size, map[bool]int{true: 1}[signed]}]
 			code.WriteString("#ifdef " + name + "\n_Static_assert(__builtin_types_compatible_p(__typeof__(" + name + "), " + kind + "), \"" + name + " is no " + kind + "\");\n#endif\n")
@@ -147,7 +148,7 @@ func TestUnsignedLongConstants(t *testing.T) {
 
 func constantType(t *testing.T, name string) btf.Type {
 	t.Helper()
-	o, ok := constant(name)
+	o, ok := constant(name, runtime.GOARCH)
 	if !ok {
 		t.Fatal("no constant ", name)
 	}

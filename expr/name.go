@@ -29,7 +29,7 @@ func (c *checker) lookup(n *Name, want *btf.Enum) (operand, bool) {
 			}
 		}
 	}
-	if k, ok := constant(n.Name); ok {
+	if k, ok := constant(n.Name, c.scope.arch()); ok {
 		return k, true
 	}
 	return c.enumerator(n, want)
@@ -135,7 +135,7 @@ func (c *checker) nameHint(name string, want *btf.Enum, unreadable error) string
 				}
 			}
 		}
-		for _, k := range constantNames() {
+		for _, k := range constantNames(c.scope.arch()) {
 			if (!constant || constantName.MatchString(k)) && !yield(k) {
 				return
 			}

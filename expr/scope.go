@@ -2,7 +2,12 @@
 
 package expr
 
-import "github.com/cilium/ebpf/btf"
+import (
+	"cmp"
+	"runtime"
+
+	"github.com/cilium/ebpf/btf"
+)
 
 // A Param is a parameter of the traced function, a field of a tracepoint, or a register.
 type Param struct {
@@ -61,13 +66,18 @@ type Scope struct {
 	// PointHint says more of a Point where `return` is asked for.
 	PointHint string
 	// User marks a place in user space: whatever a pointer is made of, it leads to user memory.
-	User   bool
+	User bool
+	// Arch is the architecture, as in GOARCH, which some constants of the headers differ by; empty for
+	// that of this program.
+	Arch   string
 	Types  Types
 	Macros Macros // may be nil
 	// Doubt receives warnings: valid expressions that hardly mean what they say. May be
 	// nil.
 	Doubt func(*Error)
 }
+
+func (s *Scope) arch() string { return cmp.Or(s.Arch, runtime.GOARCH) }
 
 // Types looks up types by name. A kernel's BTF implements it.
 type Types interface {

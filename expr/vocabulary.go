@@ -4,6 +4,7 @@ package expr
 
 import (
 	"iter"
+	"runtime"
 	"slices"
 
 	"github.com/cilium/ebpf/btf"
@@ -60,8 +61,8 @@ func ContextNames() (values, shown, keys []string) {
 	return values, sortedKeys(groupVars), sortedKeys(keyVars)
 }
 
-// ConstantNames returns the names that constants have in every kernel.
-func ConstantNames() []string { return constantNames() }
+// ConstantNames returns the names that constants have in every kernel of this architecture.
+func ConstantNames() []string { return constantNames(runtime.GOARCH) }
 
 // BinaryPrecedence returns how strongly a binary operator binds, from 1; 0 if it is none.
 func BinaryPrecedence(operator string) int { return ops[binaryOp(operator)].prec }

@@ -17,7 +17,7 @@ func Declared(f kernel.Function, h Hook, types expr.Types, arch string) (*expr.S
 	if err := h.check(f); err != nil {
 		return nil, err
 	}
-	scope := &expr.Scope{Func: f.Name, Types: types}
+	scope := &expr.Scope{Func: f.Name, Arch: arch, Types: types}
 	(&Probe{Func: f, Hook: h}).declare(scope, arch)
 	return scope, nil
 }

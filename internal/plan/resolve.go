@@ -152,7 +152,7 @@ func newProbeOn(view *kernel.View, spec *expr.Spec, f kernel.Function, t Hook, o
 	case f.InProgram(""):
 		p.Name, p.InProgram = f.String(), true
 	}
-	scope := &expr.Scope{Func: p.Name, Types: kernelTypes{view, f.Module}, Macros: kernelTypes{view, f.Module}}
+	scope := &expr.Scope{Func: p.Name, Arch: o.Arch, Types: kernelTypes{view, f.Module}, Macros: kernelTypes{view, f.Module}}
 	scope.Doubt = func(d *expr.Error) { p.doubts = append(p.doubts, d) }
 	p.declare(scope, o.Arch)
 	items, err := expr.Check(spec, scope)

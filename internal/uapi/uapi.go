@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package uapi knows the constants of the kernel's UAPI headers by name, with the
-// values that they have on the architecture it is built for.
+// values that they have on an architecture.
 package uapi
 
 import (
@@ -17,12 +17,15 @@ type constant struct {
 	value int64
 }
 
-// tables are never changed; each is sorted by name.
-var tables = [...][]constant{shared, ofArch}
+// tables returns those of an architecture, called as in GOARCH. Each is sorted by name.
+func tables(arch string) [2][]constant {
+	return [...][]constant{shared, map[string][]constant{"amd64": ofAMD64, "arm64": ofARM64}[arch]}
+}
 
-// Value returns the value of a constant; ok is false if there is none of that name.
-func Value(name string) (value int64, ok bool) {
-	for _, table := range tables {
+// Value returns the value that a constant has on an architecture; ok is false if there is none of
+// that name.
+func Value(name, arch string) (value int64, ok bool) {
+	for _, table := range tables(arch) {
 		i := sort.Search(len(table), func(i int) bool { return table[i].name >= name })
 		if i < len(table) && table[i].name == name {
 			return table[i].value, true
@@ -31,11 +34,11 @@ func Value(name string) (value int64, ok bool) {
 	return 0, false
 }
 
-// Names yields the names of all constants: those of all architectures, then this
-// one's own, each sorted.
-func Names() iter.Seq[string] {
+// Names yields the names of all constants: those of all architectures, then those that
+// one has of its own, each sorted.
+func Names(arch string) iter.Seq[string] {
 	return func(yield func(string) bool) {
-		for _, table := range tables {
+		for _, table := range tables(arch) {
 			for i := range table {
 				if !yield(table[i].name) {
 					return

@@ -41,10 +41,11 @@ func main() {
 		// What the kernel sets itself, not the 0 that 64-bit programs pass.
 		tables[arch]["O_LARGEFILE"] = map[string]int64{"amd64": 0o100000, "arm64": 0o400000}[arch]
 	}
+	same := shared(tables)
 	if err := errors.Join(
-		write("consts.go", "shared", "the constants of the kernel's UAPI headers that all architectures share", shared(tables)),
-		write("consts_amd64.go", "ofArch", "those that amd64 has of its own", tables["amd64"]),
-		write("consts_arm64.go", "ofArch", "those that arm64 has of its own", tables["arm64"]),
+		write("consts.go", "shared", "the constants of the kernel's UAPI headers that all architectures share", same),
+		write("ofamd64.go", "ofAMD64", "those that amd64 has of its own", tables["amd64"]),
+		write("ofarm64.go", "ofARM64", "those that arm64 has of its own", tables["arm64"]),
 	); err != nil {
 		log.Fatal(err)
 	}
