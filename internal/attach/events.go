@@ -12,6 +12,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -57,12 +58,22 @@ func (t *Tracer) hookEvent(prog program, probes []*plan.Probe, e end) (made []cl
 		}
 		return nil, failed
 	}
+	unnamed := slices.DeleteFunc(slices.Clone(probes), func(p *plan.Probe) bool { return named(&p.Func, base.Addr) })
+	if len(unnamed) > 0 {
+		var bad []Failure
+		made, bad = t.hookAddresses(prog, unnamed, e)
+		failed = append(failed, bad...)
+		probes = slices.DeleteFunc(slices.Clone(probes), func(p *plan.Probe) bool { return !named(&p.Func, base.Addr) })
+	}
+	if len(probes) == 0 {
+		return made, failed
+	}
 	ev := t.newEvent(dir, [...]string{"entry", "return"}[e])
 	bad := ev.define(file, probes, e, base.Addr)
 	failed = append(failed, bad...)
 	probes = without(probes, bad)
 	if len(probes) == 0 {
-		return nil, failed
+		return made, failed
 	}
 	l, err := ev.open(prog)
 	if err != nil {
@@ -70,13 +81,13 @@ func (t *Tracer) hookEvent(prog program, probes []*plan.Probe, e end) (made []cl
 		for _, p := range probes {
 			failed = append(failed, Failure{p, err})
 		}
-		return nil, failed
+		return made, failed
 	}
 	var counts closer = ev
 	if e == atReturn {
 		counts = awaiting{ev}
 	}
-	return []closer{counts, l}, failed // closed in reverse order
+	return append(made, counts, l), failed // closed in reverse order
 }
 
 // newEvent names an event of tracefs, which is in the folder dir. The kernel takes definitions of
@@ -93,6 +104,12 @@ func (t *Tracer) hookEach(prog program, probes []*plan.Probe, e end, failed []Fa
 		t.options.Log.Warn("tracefs is not there, so that each kprobe takes an event of its own: that takes the kernel long, above all at the end",
 			"remedy", "mount -t tracefs tracefs "+tracefsDirs[0])
 	})
+	made, bad := t.hookAddresses(prog, probes, e)
+	return made, append(failed, bad...)
+}
+
+// hookAddresses hooks a program at functions by an event for each.
+func (t *Tracer) hookAddresses(prog program, probes []*plan.Probe, e end) (made []closer, failed []Failure) {
 	for _, p := range probes {
 		if t.hurried() {
 			break // Attach gives up
@@ -152,12 +169,19 @@ func (ev *event) define(file io.Writer, probes []*plan.Probe, e end, base uint64
 	return failed
 }
 
+// near reports whether a place can be named by how far it is behind base.
+func near(addr, base uint64) bool { return addr >= base && addr-base <= math.MaxUint32 }
+
+// named reports whether appendPlace can name a function. Of several symbols of one name in a module the
+// kernel takes the first, a newer one none.
+func named(f *kernel.Function, base uint64) bool { return near(f.Addr, base) || !f.Namesakes }
+
 // appendPlace names a function as how far behind base it is: the kernel tells
 // probes of one event by what they are named by, and several functions may share
 // a name. Modules can lie before all of the kernel, as they do on arm64; there
 // the name has to do, in its module.
 func appendPlace(dst []byte, f *kernel.Function, base uint64) []byte {
-	if f.Addr >= base && f.Addr-base <= math.MaxUint32 {
+	if near(f.Addr, base) {
 		return fmt.Appendf(dst, "%s+%d", baseSymbol, f.Addr-base)
 	}
 	return fmt.Appendf(dst, "%s:%s", f.Module, f.Name)

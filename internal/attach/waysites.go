@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 
 	"golang.org/x/sys/unix"
 
@@ -36,7 +35,7 @@ func (t *Tracer) attachWays() (err error) {
 		return fmt.Errorf("probes of path(): %w", t.noAddress(t.plan.Probes[0]))
 	}
 	ev := t.newEvent(dir, "path")
-	d := siteDefiner{file: file, event: ev.name, base: base.Addr, symbol: t.options.Kernel.Symbol, tried: map[uint64]bool{}}
+	d := siteDefiner{file: file, event: ev.name, base: base.Addr, symbol: t.options.Kernel.NamedSymbol, tried: map[uint64]bool{}}
 	defer func() {
 		if err != nil && d.defined > 0 {
 			err = errors.Join(err, ev.Close())
@@ -157,15 +156,16 @@ func (d *siteDefiner) write(addrs []uint64) (refused []uint64, err error) {
 }
 
 // line defines the probe of an instruction, which the name of a place tells from the others. As in appendPlace,
-// modules can lie before all of the kernel: an instruction there is named by its symbol. It is nil if there is none.
+// modules can lie before all of the kernel: an instruction there is named by its symbol. It is nil if there is none that
+// names it alone.
 func (d *siteDefiner) line(addr uint64) []byte {
 	dst := fmt.Appendf(nil, "p:%s ", d.event)
-	if addr >= d.base && addr-d.base <= math.MaxUint32 {
+	if near(addr, d.base) {
 		return fmt.Appendf(dst, "%s+%d\n", baseSymbol, addr-d.base)
 	}
 	s, ok := d.symbol(addr)
 	if !ok {
-		return nil // its module has gone since its code was read
+		return nil // or its module has gone since its code was read
 	}
 	if s.Module != "" {
 		dst = append(append(dst, s.Module...), ':')

@@ -138,6 +138,28 @@ func TestRenewFunctions(t *testing.T) {
 	at(first)
 }
 
+// TestNamedSymbol: the kernel takes the first of several symbols of one name in a module, also of data.
+func TestNamedSymbol(t *testing.T) {
+	v := Open(fstest.MapFS{kallsymsFile: {Data: []byte(`ffffffff81000000 T _stext
+ffffffff81000100 t twice
+ffffffffc0000000 t once	[mod]
+ffffffffc0000100 t twice	[mod]
+ffffffffc0000200 t three	[mod]
+ffffffffc0000300 t four	[mod]
+ffffffffc0000400 t three	[mod]
+ffffffffc0000500 d four	[mod]
+ffffffffc0001000 t three	[other]
+`)}})
+	for addr, want := range map[uint64]string{
+		0xffffffffc0000010: "once", 0xffffffffc0000110: "twice", 0xffffffff81000110: "twice", 0xffffffffc0000210: "", 0xffffffffc0000310: "",
+		0xffffffffc0000410: "", 0xffffffffc0001010: "three", 0x10: "",
+	} {
+		if s, ok := v.NamedSymbol(addr); s.Name != want || ok != (want != "") {
+			t.Errorf("%#x: %q, %v, want %q", addr, s.Name, ok, want)
+		}
+	}
+}
+
 // TestRenewSymbol: to name what lies in vmlinux, and what has no name for sure, nothing is
 // read again.
 func TestRenewSymbol(t *testing.T) {

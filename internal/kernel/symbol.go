@@ -282,6 +282,23 @@ func (v *View) Symbol(addr uint64) (Symbol, bool) {
 	return t.find(addr)
 }
 
+// NamedSymbol is Symbol, if no other symbol of the kernel or the module has its name: then the kernel
+// finds the address by it.
+func (v *View) NamedSymbol(addr uint64) (Symbol, bool) {
+	s, ok := v.Symbol(addr)
+	if !ok {
+		return Symbol{}, false
+	}
+	t, err := v.symbols()
+	if err != nil {
+		return Symbol{}, false
+	}
+	if within, _ := t.namesakes(s.Name, s.Module); within {
+		return Symbol{}, false
+	}
+	return s, true
+}
+
 // symbolBefore looks an address up in the table that was there before Renew, while there is
 // no newer one. certain says that a newer one would say the same: vmlinux stays where it is,
 // and far from it there is no code. Most pointers lead to data there.
