@@ -27,11 +27,11 @@ func (r room) holds(other room) bool {
 var errNoRoom = errors.New("the engine has no room for what another method keeps of calls")
 
 // roomFor returns the room that the plan needs and, if the tracer is roomy, all that may be fallen back on.
-func (t *Tracer) roomFor() (r room, err error) {
+func (t *Tracer) roomFor() (r room) {
 	layouts := t.plan.Layouts()
 	r.add(layouts, t.plan.Sessions)
 	if !t.roomy {
-		return r, nil
+		return r
 	}
 	for i, p := range t.plan.Probes {
 		if !p.Method.Trampoline() {
@@ -39,13 +39,13 @@ func (t *Tracer) roomFor() (r room, err error) {
 		}
 		other, err := p.With(layout.MethodKprobe) // of the layouts without a trampoline all are alike
 		if err != nil {
-			return r, err
+			continue // it cannot fall back, and says so where it would have to
 		}
 		layouts[i] = &other.Probe
 		r.overrun = r.overrun || t.plan.Sessions && p.Method == layout.MethodTracingMulti // see afterMany
 	}
 	r.add(layouts, t.plan.Sessions)
-	return r, nil
+	return r
 }
 
 // add makes r large enough for probes.

@@ -270,10 +270,7 @@ func (t *Tracer) findPIDs() error {
 
 // makeRoom decides how much is kept of calls in flight, and for how many.
 func (t *Tracer) makeRoom(s *bpf.Settings) error {
-	room, err := t.roomFor()
-	if err != nil {
-		return err
-	}
+	room := t.roomFor()
 	t.room = room
 	s.Stash, s.Tail.Data = room.stash, max(s.Tail.Data, room.record)
 	if room.overrun && s.Sessions != nil && !s.Sessions.Overrun {
