@@ -5,7 +5,6 @@ package livetest_test
 import (
 	"fmt"
 	"regexp"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -51,9 +50,6 @@ func nested(depth int) []string {
 // are counted once, if their predicates hold. A call of ksnoop_nest makes one decision, whether it calls itself.
 func TestLiveNestedPaths(t *testing.T) {
 	guest.Require(t)
-	if runtime.GOARCH == "arm64" {
-		t.Skip("modules are too far away from the kernel there")
-	}
 	loadModule(t, "ksnoop_nest", "")
 	file := recordingFile(t)
 	_, errs, status := ksnoop(t, append([]string{"trace", "-s", "none", "--record", file, "ksnoop_nest((int)$arg1 != 2, path())"}, nested(12)...)...)
