@@ -125,7 +125,13 @@ func namesError(name string) bool {
 	case "ret", "retval", "rc", "res", "result":
 		return true
 	}
-	return strings.Contains(name, "err")
+	for part := range strings.SplitSeq(name, "_") {
+		// Not "overrun" or "interrupt".
+		if strings.HasPrefix(part, "err") || strings.HasSuffix(part, "err") || strings.HasSuffix(part, "error") || strings.HasSuffix(part, "errno") {
+			return true
+		}
+	}
+	return false
 }
 
 // reading writes a well-known type as people read it. It returns false, without writing,
@@ -295,6 +301,9 @@ func appendGFP(dst []byte, v uint64) []byte {
 	return dst
 }
 
+// sockaddrUn is the size of a struct sockaddr_un, which the longest path fills without a NUL.
+const sockaddrUn = 110
+
 // appendSocketAddr appends an address, for the families whose format is known.
 func (p *Printer) appendSocketAddr(dst, raw []byte) ([]byte, bool) {
 	const unix, inet, inet6 = 1, 2, 10
@@ -314,10 +323,15 @@ func (p *Printer) appendSocketAddr(dst, raw []byte) ([]byte, bool) {
 			dst = append(dst, '@')
 			path = path[1:]
 		}
-		if end := bytes.IndexByte(path, 0); end >= 0 {
+		end := bytes.IndexByte(path, 0)
+		if end >= 0 {
 			path = path[:end]
 		}
-		return append(terminal.AppendLiteral(dst, path), '"'), true
+		dst = append(terminal.AppendLiteral(dst, path), '"')
+		if end < 0 && len(raw) < sockaddrUn {
+			dst = append(dst, "..."...) // the rest is beyond the struct, as of a struct sockaddr
+		}
+		return dst, true
 	}
 	return dst, false
 }

@@ -44,6 +44,10 @@ func TestReadings(t *testing.T) {
 	}}
 	atomic := typedef("atomic_t", number(intType()))
 	errs := &btf.Struct{Name: "s", Size: 8, Members: []btf.Member{{Name: "sk_err", Type: intType()}, {Name: "cpu", Type: intType(), Offset: 32}}}
+	counts := &btf.Struct{Name: "s", Size: 24, Members: []btf.Member{{Name: "it_overrun", Type: s64}, {Name: "interrupt", Type: intType(), Offset: bytesAt(8)},
+		{Name: "f_wb_err", Type: intType(), Offset: bytesAt(12)}, {Name: "lasterror", Type: intType(), Offset: bytesAt(16)}, {Name: "preferred", Type: intType(), Offset: bytesAt(20)}}}
+	small := &btf.Struct{Name: "sockaddr", Size: 16, Members: []btf.Member{{Name: "sa_family", Type: u16}, {Name: "sa_data", Type: arrayOf(u8Type(), 14), Offset: 16}}}
+	full := "\x01\x00" + strings.Repeat("p", 108)
 	in6 := &btf.Struct{Name: "in6_addr", Size: 16, Members: []btf.Member{{Name: "b", Type: arrayOf(u8Type(), 16)}}}
 	in4 := &btf.Struct{Name: "in_addr", Size: 4, Members: []btf.Member{{Name: "s_addr", Type: uintType()}}}
 	be := func(n uint32) btf.Type {
@@ -87,12 +91,18 @@ func TestReadings(t *testing.T) {
 		{socketType(), "\x0a\x00\x01\xbb\x00\x00\x00\x00\xfe\x80" + strings.Repeat("\x00", 13) + "\x02", "(struct sockaddr_storage)AF_INET6 [fe80::2]:443"},
 		{socketType(), "\x01\x00/run/x\n", `(struct sockaddr_storage)AF_UNIX "/run/x\n"`},
 		{socketType(), "\x01\x00\x00abs", `(struct sockaddr_storage)AF_UNIX "@abs"`},
+		{small, "\x01\x00/run/systemd/j", `(struct sockaddr)AF_UNIX "/run/systemd/j"...`},
+		{small, "\x01\x00/run/systemd", `(struct sockaddr)AF_UNIX "/run/systemd"`},
+		{small, "\x01\x00\x00run/systemd/j", `(struct sockaddr)AF_UNIX "@run/systemd/j"...`},
+		{&btf.Struct{Name: "sockaddr_un", Size: 110, Members: []btf.Member{{Name: "sun_family", Type: u16}, {Name: "sun_path", Type: arrayOf(u8Type(), 108), Offset: 16}}}, full,
+			`(struct sockaddr_un)AF_UNIX "` + full[2:] + `"`},
 		{list, pair(addr, addr), "(struct list_head)empty"},
 		{list, pair(0, 0), "(struct list_head)unused"},
 		{list, pair(0x10, 0x20), "(struct list_head)next 0x10 prev 0x20"},
 		{qstr, pair(4<<32, addr), `(struct qstr)"eth0"`},
 		{qstr, pair(4<<32, 5), "(struct qstr){.len = (unsigned int)4,.name = (void *)0x5,}"},
 		{errs, u32(^uint32(0)) + u32(^uint32(0)), "(struct s){.sk_err = (int)-EPERM,.cpu = (int)-1,}"},
+		{counts, strings.Repeat("\xff", 24), "(struct s){.it_overrun = (long long int)-1,.interrupt = (int)-1,.f_wb_err = (int)-EPERM,.lasterror = (int)-EPERM,.preferred = (int)-1,}"},
 		{errs, u32(1) + u32(0), "(struct s){.sk_err = (int)1,}"},
 		{packet, "\x00\x54\x02\x00\x00\x00\x00\xfe\x0a\x01\x02\x03\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00\x07",
 			"(struct p){.len = (__be16)84,.h_dest = (u8[6])02:00:00:00:00:fe,.saddr = (__be32)10.1.2.3,.seq = (__be32)256,.cookie = (__be64)7,}"},
