@@ -110,19 +110,26 @@ func (n *namer) saved(v *code.Value) int {
 	return i
 }
 
+// declared are types of system calls that are no unsigned int, as include/linux/syscalls.h has them. It is
+// never changed.
+var declared = map[string]code.Class{
+	"unsigned long": {Size: 8}, "size_t": {Size: 8}, "u64": {Size: 8}, "__u64": {Size: 8}, "aio_context_t": {Size: 8},
+	"long": {Size: 8, Signed: true}, "loff_t": {Size: 8, Signed: true}, "off_t": {Size: 8, Signed: true},
+	"int": {Size: 4, Signed: true}, "__s32": {Size: 4, Signed: true}, "pid_t": {Size: 4, Signed: true}, "clockid_t": {Size: 4, Signed: true}, "timer_t": {Size: 4, Signed: true},
+	"mqd_t": {Size: 4, Signed: true}, "key_t": {Size: 4, Signed: true}, "key_serial_t": {Size: 4, Signed: true}, "rwf_t": {Size: 4, Signed: true},
+	"umode_t":           {Size: 2},
+	"cap_user_header_t": {Size: 8, Pointer: true}, "cap_user_data_t": {Size: 8, Pointer: true}, "__sighandler_t": {Size: 8, Pointer: true},
+}
+
 // Declared returns what is certain of a type that a system call declares.
 func Declared(decl string) code.Class {
-	switch {
-	case strings.HasSuffix(decl, "*"):
+	if strings.HasSuffix(decl, "*") {
 		return code.Class{Size: 8, Pointer: true}
-	case slices.Contains([]string{"unsigned long", "size_t", "u64", "__u64", "aio_context_t"}, decl):
-		return code.Class{Size: 8}
-	case slices.Contains([]string{"long", "loff_t", "off_t"}, decl):
-		return code.Class{Size: 8, Signed: true}
-	case decl == "umode_t":
-		return code.Class{Size: 2}
 	}
-	return code.Class{Size: 4, Signed: decl == "int" || decl == "pid_t"}
+	if c, ok := declared[strings.TrimPrefix(decl, "const ")]; ok {
+		return c
+	}
+	return code.Class{Size: 4}
 }
 
 func (n *namer) argument(word int) (naming, btf.Type) {

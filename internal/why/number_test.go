@@ -3,6 +3,7 @@
 package why
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/cilium/ebpf/btf"
@@ -20,7 +21,7 @@ func TestNumbers(t *testing.T) {
 		"int": number("int", 4, btf.Signed), "unsigned int": number("unsigned int", 4, 0), "long": number("long", 8, btf.Signed), "unsigned long": number("unsigned long", 8, 0),
 		"pid_t": &btf.Typedef{Name: "pid_t", Type: number("int", 4, btf.Signed)}, "uid_t": &btf.Typedef{Name: "uid_t", Type: number("unsigned int", 4, 0)},
 		"key_serial_t": &btf.Typedef{Name: "key_serial_t", Type: number("int", 4, btf.Signed)}, "size_t": &btf.Typedef{Name: "size_t", Type: number("unsigned long", 8, 0)},
-		"off_t": &btf.Typedef{Name: "off_t", Type: number("long", 8, btf.Signed)}, "clockid_t": &btf.Typedef{Name: "clockid_t", Type: number("int", 4, btf.Signed)},
+		"off_t": &btf.Typedef{Name: "off_t", Type: number("long", 8, btf.Signed)}, "timer_t": &btf.Typedef{Name: "timer_t", Type: number("int", 4, btf.Signed)}, "clockid_t": &btf.Typedef{Name: "clockid_t", Type: number("int", 4, btf.Signed)},
 		"rwf_t": &btf.Typedef{Name: "rwf_t", Type: number("int", 4, btf.Signed)}, "aio_context_t": &btf.Typedef{Name: "aio_context_t", Type: number("unsigned long", 8, 0)},
 	}
 	all := ^uint64(0)
@@ -41,6 +42,10 @@ func TestNumbers(t *testing.T) {
 		{"uid_t", "user", 4000000000, "4000000000"},
 		{"key_serial_t", "ringid", 0xfffffffd, "-3"},
 		{"clockid_t", "which_clock", 7, "7"},
+		{"clockid_t", "which_clock", 0xfffffffa, "-6"},
+		{"const clockid_t", "which_clock", 0xfffffffa, "-6"},
+		{"timer_t", "timer_id", 0xffffffff, "-1"},
+		{"const size_t", "size", 5 << 32, "21474836480"},
 		{"size_t", "count", 1 << 20, "1048576"},
 		{"unsigned long", "len", 8192, "8192"},
 		{"unsigned long", "old_len", 8192, "8192"},
@@ -60,13 +65,10 @@ func TestNumbers(t *testing.T) {
 		{"unsigned int", "fd_nr", 3, "3"},
 	} {
 		for _, f := range []Failure{
-			{Params: []kernel.Field{{Name: tt.name, Decl: tt.decl, Size: 8}}, Types: []btf.Type{types[tt.decl]}},
+			{Params: []kernel.Field{{Name: tt.name, Decl: tt.decl, Size: 8}}, Types: []btf.Type{types[strings.TrimPrefix(tt.decl, "const ")]}},
 			{Params: []kernel.Field{{Name: tt.name, Decl: tt.decl, Size: 8}}}, // without BTF
 		} {
 			f.Args[0] = tt.value
-			if f.Types == nil && (tt.decl == "key_serial_t" || tt.decl == "aio_context_t" || tt.decl == "rwf_t" || tt.decl == "clockid_t") {
-				continue
-			}
 			if got := string(f.appendArg(nil, 0)); got != tt.want {
 				t.Errorf("%s %s = %#x: %s, want %s", tt.decl, tt.name, tt.value, got, tt.want)
 			}
