@@ -37,7 +37,11 @@ type Types struct {
 	aliases map[dwarf.Offset]dwarf.Offset // of typedefs and the like: the type that they stand for
 	fresh   []dwarf.Offset                // checked by the present walk
 	arrays  []array
-	entries int
+	// enums are of 8 bytes and have no sign, by the present walk; unsigned are those of all walks. The library has
+	// their values as signed numbers.
+	enums    []dwarf.Offset
+	unsigned map[*dwarf.EnumType]bool
+	entries  int
 }
 
 // An array is a member at the beginning of a struct, in front of a bit-field. DW_AT_data_bit_offset says
@@ -51,12 +55,12 @@ type array struct {
 
 // NewTypes returns the types of debug info.
 func NewTypes(data *dwarf.Data) *Types {
-	return &Types{data: data, checked: map[dwarf.Offset]bool{}, aliases: map[dwarf.Offset]dwarf.Offset{}}
+	return &Types{data: data, checked: map[dwarf.Offset]bool{}, aliases: map[dwarf.Offset]dwarf.Offset{}, unsigned: map[*dwarf.EnumType]bool{}}
 }
 
 // Type returns the type at an offset. The error is an [ErrTypes] if a limit is exceeded.
 func (t *Types) Type(off dwarf.Offset) (typ dwarf.Type, err error) {
-	t.fresh, t.arrays = t.fresh[:0], t.arrays[:0]
+	t.fresh, t.arrays, t.enums = t.fresh[:0], t.arrays[:0], t.enums[:0]
 	defer func() {
 		// The library asks a typedef for its size although what it stands for was not read.
 		if r := recover(); r != nil {
@@ -77,8 +81,23 @@ func (t *Types) Type(off dwarf.Offset) (typ dwarf.Type, err error) {
 	return typ, t.mend()
 }
 
-// mend gives arrays back the elements that the library has taken from them.
+// Unsigned reports whether an enumeration of a type that Type has returned is an unsigned number, although
+// values of it may be negative in e.
+func (t *Types) Unsigned(e *dwarf.EnumType) bool { return t.unsigned[e] }
+
+// mend gives arrays back the elements that the library has taken from them, and notes which enumerations
+// have no sign.
 func (t *Types) mend() error {
+	for _, off := range t.enums {
+		e, err := t.data.Type(off)
+		if err != nil {
+			return err
+		}
+		if e, ok := e.(*dwarf.EnumType); ok {
+			t.unsigned[e] = true
+		}
+	}
+	t.enums = t.enums[:0]
 	for _, a := range t.arrays {
 		of, err := t.data.Type(a.of)
 		if err != nil {
@@ -170,6 +189,29 @@ func (t *Types) member(m *dwarf.Entry, before *array) {
 	}
 }
 
+// withoutSign reports whether an enumeration is an unsigned number: gcc says so of itself, clang of the
+// type that it is stored as.
+func (t *Types) withoutSign(e *dwarf.Entry) bool {
+	const unsigned = 7 // DW_ATE_unsigned
+	for range 8 {
+		if encoding, ok := e.Val(dwarf.AttrEncoding).(int64); ok {
+			return encoding == unsigned
+		}
+		off, ok := e.Val(dwarf.AttrType).(dwarf.Offset)
+		if !ok {
+			return false
+		}
+		r := t.data.Reader()
+		r.Seek(off)
+		next, err := r.Next()
+		if err != nil || next == nil {
+			return false
+		}
+		e = next
+	}
+	return false
+}
+
 // leadsTo returns the types that one refers to. Of an entry that cannot be read there are none: the
 // library will say what is wrong.
 func (t *Types) leadsTo(off dwarf.Offset) (to []dwarf.Offset, err error) {
@@ -210,6 +252,9 @@ func (t *Types) leadsTo(off dwarf.Offset) (to []dwarf.Offset, err error) {
 		kids = dwarf.TagMember
 	case dwarf.TagEnumerationType: // their names may be shared
 		kids = dwarf.TagEnumerator
+		if size, _ := e.Val(dwarf.AttrByteSize).(int64); size == 8 && t.withoutSign(e) {
+			t.enums = append(t.enums, off)
+		}
 	}
 	if err != nil || kids == 0 || !e.Children {
 		return to, err

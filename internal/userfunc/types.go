@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/cilium/ebpf/btf"
+
+	"github.com/ksnoop/ksnoop/internal/dw"
 )
 
 // Limits on types. The types of one function of a large C program lead to thousands of others.
@@ -23,6 +25,7 @@ var errManyTypes = fmt.Errorf("its types lead to more than %d others", mostTypes
 
 // A typeMaker makes BTF of types in DWARF: the same C, which all that comes after understands.
 type typeMaker struct {
+	types *dw.Types // which those that are made come from
 	made  map[dwarf.Type]btf.Type
 	named map[string]btf.Type // structs and unions by appendStructure: units describe the same ones again
 	depth int
@@ -118,7 +121,7 @@ func (m *typeMaker) plain(t dwarf.Type) btf.Type {
 	case *dwarf.ComplexType:
 		return complexFloat(t)
 	case *dwarf.EnumType:
-		return enum(t)
+		return m.enum(t)
 	case *dwarf.FuncType:
 		proto := &btf.FuncProto{Return: m.within(t.ReturnType)}
 		for _, p := range t.ParamType {
@@ -288,13 +291,13 @@ func void(t btf.Type) bool {
 	return ok
 }
 
-func enum(t *dwarf.EnumType) btf.Type {
+func (m *typeMaker) enum(t *dwarf.EnumType) btf.Type {
 	if t.ByteSize != 1 && t.ByteSize != 2 && t.ByteSize != 4 && t.ByteSize != 8 || len(t.Val) > mostMembers {
 		return &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}
 	}
 	made := &btf.Enum{Name: identifier(t.EnumName), Size: uint32(t.ByteSize)}
 	for _, v := range t.Val {
-		made.Signed = made.Signed || v.Val < 0
+		made.Signed = made.Signed || v.Val < 0 && !m.types.Unsigned(t)
 		if name := identifier(v.Name); name != "" {
 			made.Values = append(made.Values, btf.EnumValue{Name: name, Value: uint64(v.Val)})
 		}

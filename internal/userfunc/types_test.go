@@ -143,6 +143,12 @@ func compareTypes(t *testing.T, file string) {
 	if err := spec.TypeByName("color", &color); err != nil || len(color.Values) != 3 || color.Values[1].Value != 7 || int32(color.Values[2].Value) != -1 {
 		t.Errorf("%+v, %v", color, err)
 	}
+	for name, signed := range map[string]bool{"big": false, "least": true} { // both have 1 << 63 in their 64 bits
+		var e *btf.Enum
+		if err := spec.TypeByName(name, &e); err != nil || e.Size != 8 || e.Signed != signed || e.Values[0].Value != 1<<63 {
+			t.Errorf("%s: %+v, %v, want a sign: %v", name, e, err, signed)
+		}
+	}
 	takes := string(btfprint.AppendFunc(nil, "takes", protos["takes"]))
 	for _, part := range []string{"struct outer * o, enum color c, const char * const * names, union either e, struct inner i, word w, double d, int (*f)", "..."} {
 		if !strings.Contains(takes, part) {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Types whose layout TestTypes compares with gdb's. */
 enum color { RED, GREEN = 7, BLUE = -1 };
+enum big { TOP = 1UL << 63, LOW = 1 };
+enum least { LEAST = -1L << 63, MOST = 1 };
 typedef unsigned long word;
 union either {
 	int number;
@@ -30,6 +32,8 @@ struct outer {
 	struct outer *next;
 	struct hidden *hidden;
 	__int128 wide;
+	enum big big;
+	enum least least;
 	struct {
 		char name[16];
 		unsigned named : 1;
