@@ -128,8 +128,13 @@ func TestRenewFunctions(t *testing.T) {
 	at(first)
 	root[kallsymsFile], root[modulesFile] = symbols(second), list("1", first)
 	v.Renew()
-	at(first) // as the list of modules says
+	at(first)                                            // as the list of modules says
+	if s, ok := v.Symbol(second); !ok || s.Offset != 0 { // here the symbols are read
+		t.Errorf("%#x is in %v", uint64(second), s)
+	}
+	at(first) // what is sorted by names already is kept
 	v.Renew()
+	at(first)
 	root[modulesFile] = list("1", second)
 	at(second)
 	root[kallsymsFile] = symbols(first)
@@ -179,6 +184,22 @@ func TestRenewSymbol(t *testing.T) {
 	} {
 		if s, ok := v.Symbol(c.addr); s.Name != c.want || ok != (c.want != "") {
 			t.Errorf("%#x is in %q, want %q", c.addr, s.Name, c.want)
+		}
+	}
+}
+
+// TestRenewNamed: what vmlinux and the modules call something is known without reading again.
+func TestRenewNamed(t *testing.T) {
+	root := fstest.MapFS{kallsymsFile: {Data: []byte("ffffffff81000010 T ip_rcv\n")}, modulesFile: {Data: []byte("tun 65536 0 - Live 0xffffffffc0100000\n")}}
+	v := Open(root)
+	v.Symbol(0)
+	v.Renew()
+	root[kallsymsFile] = &fstest.MapFile{Data: []byte("ffffffff81000020 T ip_rcv\nffffffffc0000000 t bpf_trampoline_1\t[bpf]\n")}
+	for range 2 * fewNames {
+		for name, want := range map[string]uint64{"ip_rcv": 0xffffffff81000010, "bpf_trampoline_1": 0xffffffffc0000000, "ip_rc": 0} {
+			if s, ok := v.SymbolNamed(name, ""); s.Addr != want || ok != (want != 0) {
+				t.Errorf("%s is at %#x, want %#x", name, s.Addr, want)
+			}
 		}
 	}
 }

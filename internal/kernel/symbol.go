@@ -77,15 +77,23 @@ func (v *View) setSymbols(read func() (*symbolTable, error)) {
 	v.table.Store(s)
 }
 
-// functions returns a table that has all functions of vmlinux and of the modules: that of
-// symbols, or the one before Renew while no module has come or gone. To read a table and to
-// sort it by names takes longer than to attach many functions.
+// functions returns a table that has all functions of vmlinux and of the modules: the one before
+// Renew while no module has come or gone, else that of symbols. To read a table and to sort it by
+// names takes longer than to attach many functions.
 func (v *View) functions() (*symbolTable, error) {
-	old := v.before.Load()
-	if old == nil || v.table.Load().done.Load() || old.modules == "" || old.modules != v.loadedModules() {
-		return v.symbols()
+	if old := v.before.Load(); v.hasFunctions(old) {
+		return old.get()
 	}
-	return old.get()
+	return v.symbols()
+}
+
+// hasFunctions reports whether a table that was read has the functions of all modules that there are now.
+func (v *View) hasFunctions(s *symbolSource) bool {
+	if s == nil || s.modules == "" || s.modules != v.loadedModules() {
+		return false
+	}
+	_, err := s.get()
+	return err == nil
 }
 
 // loadedModules returns the names of the modules and where they lie, as text. It is empty if
@@ -251,7 +259,7 @@ func (v *View) Renew() bool {
 	if v.root == nil || v.pinned.Load() {
 		return false
 	}
-	if now := v.table.Load(); now.done.Load() {
+	if now := v.table.Load(); now.done.Load() && !v.hasFunctions(v.before.Load()) { // else that is sorted already
 		v.before.Store(now)
 	}
 	v.setSymbols(v.readSymbols)
@@ -319,21 +327,43 @@ func (v *View) symbolBefore(addr uint64) (s Symbol, ok, certain bool) {
 // "", only in that module. It returns false if there is none, and if the kernel hides
 // addresses; see Symbols.
 func (v *View) SymbolNamed(name, module string) (Symbol, bool) {
+	functions, err := v.functions()
+	if err == nil {
+		if s, ok := functions.symbolNamed(name, module); ok {
+			return s, true
+		}
+	}
 	t, err := v.symbols()
-	if err != nil {
+	if err != nil || t == functions {
 		return Symbol{}, false
 	}
+	return t.symbolNamed(name, module)
+}
+
+// symbolNamed is SymbolNamed for one table.
+func (t *symbolTable) symbolNamed(name, module string) (Symbol, bool) {
 	var found *symbol
-	for i := range t.symbols {
-		s := &t.symbols[i]
-		if s.addr == 0 || int(s.size) != len(name) || t.name(s) != name || module != "" && t.module(s) != module {
-			continue
+	// consider reports whether no other symbol can be better.
+	consider := func(s *symbol) bool {
+		if s.addr == 0 || module != "" && t.module(s) != module {
+			return false
 		}
 		if found == nil || s.module == 0 {
 			found = s
 		}
-		if s.module == 0 || module != "" {
-			break
+		return s.module == 0 || module != ""
+	}
+	if t.searches.Add(1) <= fewNames {
+		for i := range t.symbols {
+			if s := &t.symbols[i]; int(s.size) == len(name) && t.name(s) == name && consider(s) {
+				break
+			}
+		}
+	} else {
+		for _, i := range t.all(name) {
+			if consider(&t.symbols[i]) {
+				break
+			}
 		}
 	}
 	if found == nil {
