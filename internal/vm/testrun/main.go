@@ -119,7 +119,7 @@ func unitTests(ctx context.Context, o options, t *tally) error {
 }
 
 func unitTest(ctx context.Context, o options, r unitRun, t *tally) error {
-	args := slices.Concat([]string{"test", "-json", "-timeout", unitTimeout().String()}, r.flags, r.packages)
+	args := slices.Concat([]string{"test", "-json", "-timeout", unitTimeout(o.all).String()}, r.flags, r.packages)
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%.1f", livetest.SlowEnv, contention()), vm.KernelsEnv+"="+kernelList(o.kernels))
 	cmd.Stderr = os.Stderr
@@ -139,9 +139,14 @@ func unitTest(ctx context.Context, o options, r unitRun, t *tally) error {
 	return errors.Join(readErr, err)
 }
 
-// unitTimeout is many times what a package takes on this machine as it is now.
-func unitTimeout() time.Duration {
-	return time.Duration(contention() * float64(30*time.Minute))
+// unitTimeout is many times what a package takes on this machine as it is now. With all kernels, internal/vm
+// boots each of them many times.
+func unitTimeout(all bool) time.Duration {
+	d := 30 * time.Minute
+	if all {
+		d = 2 * time.Hour
+	}
+	return time.Duration(contention() * float64(d))
 }
 
 // kernelList is $KSNOOP_KERNELS for tests that boot guests of their own.
