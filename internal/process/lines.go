@@ -72,24 +72,28 @@ func (l *Lines) open(f *described) (*debuginfo.Info, error) {
 	return nil, errors.Join(errs...)
 }
 
-// installed returns the files with the debug info of a build ID.
+// installed returns the files with the debug info of a build ID. In a cache, debuginfod's client leaves an empty file for
+// an ID that no server knows. A cache may also be in a home that root may not enter (NFS). No debug info is missing then.
 func (l *Lines) installed(id string) (files []string) {
 	build := find.BuildID(id)
 	file, ok := build.File()
 	if !ok {
 		return nil
 	}
-	all := []string{filepath.Join(l.Root, file)}
-	for _, folder := range l.Caches {
-		all = append(all, filepath.Join(l.Root, folder, build.String(), "debuginfo"))
+	file = filepath.Join(l.Root, file)
+	if info, err := os.Stat(file); err == nil && hasContents(info) || err != nil && !errors.Is(err, fs.ErrNotExist) {
+		files = append(files, file)
 	}
-	for _, file := range all {
-		if _, err := os.Lstat(file); !errors.Is(err, fs.ErrNotExist) {
+	for _, folder := range l.Caches {
+		file := filepath.Join(l.Root, folder, build.String(), "debuginfo")
+		if info, err := os.Stat(file); err == nil && hasContents(info) {
 			files = append(files, file)
 		}
 	}
 	return files
 }
+
+func hasContents(info fs.FileInfo) bool { return info.Mode().IsRegular() && info.Size() > 0 }
 
 // nameOf returns a name by which files beside one are found: ours, which lasts, or that of the process's root.
 func (l *Lines) nameOf(own *os.File, f *described) string {

@@ -23,6 +23,7 @@ __attribute__((noinline)) int called(int x) { return outer(x) + 1; }
 int main(int argc, char **argv) { return called(argc); }
 `
 	const split = "mkdir build && cp a.c build && (cd build && gcc -O2 -gdwarf-5 -gsplit-dwarf -o program a.c) && mv build/* . && rmdir build"
+	const cached = "gcc -O2 -g -Wl,--build-id -o program a.c && f=cache/$(readelf -n program | sed -n 's/.*Build ID: //p')/debuginfo && mkdir -p $(dirname $f) && objcopy --only-keep-debug program $f && strip program && "
 	for _, test := range []struct {
 		name, script string
 		infos        int // that are open already
@@ -38,6 +39,14 @@ int main(int argc, char **argv) { return called(argc); }
 		{"compressed too much", "gcc -O2 -g -o program a.c && head -c 9999999 /dev/zero > zeros && objcopy --add-section .debug_addr=zeros program && objcopy --compress-debug-sections program", 0, false, "more than 64 times the file's size"},
 		{"too many", "gcc -O2 -g -o program a.c", mostInfos, false, "1 file had debug info that was not read, besides the first 64"},
 		{"too many, and stripped", "gcc -O2 -s -o program a.c", mostInfos, false, ""},
+		{"cached", cached + "true", 0, true, ""},
+		{"cached, too many", cached + "true", mostInfos, false, "1 file had debug info that was not read"},
+		{"cached, damaged", cached + "echo this is no file of debug info > $f", 0, false, "/debuginfo: bad magic number"},
+		{"no server knows it", cached + ": > $f", 0, false, ""},
+		{"no server knows it, too many", cached + ": > $f", mostInfos, false, ""},
+		{"a cache that cannot be entered", cached + "rm -r cache && ln -s cache cache", 0, false, ""},
+		{"a cache that cannot be entered, too many", cached + "rm -r cache && ln -s cache cache", mostInfos, false, ""},
+		{"a pipe in a cache", cached + "rm $f && mkfifo $f", 0, false, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -50,7 +59,7 @@ int main(int argc, char **argv) { return called(argc); }
 				t.Skipf("%v\n%s", err, said)
 			}
 			s := Following(os.DirFS("/"), NumberedOurs, &told{[]mappings.Event{mapped(t, filepath.Join(dir, "program"))}}, false)
-			s.ShowLines(Lines{Root: "/", Inlined: true})
+			s.ShowLines(Lines{Root: "/", Caches: []string{filepath.Join(dir[1:], "cache")}, Inlined: true})
 			s.infos = test.infos
 			inlined := false
 			e := bpf.Event{PID: 7, Time: 9}
