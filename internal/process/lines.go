@@ -130,7 +130,19 @@ func (l *Lines) there(f *described) bool {
 type unlined struct {
 	errs []string
 	more int // errors that are not kept
-	over int // files that were too many
+	// over has the files that were too many, up to mostSpaces, by build ID and name. Images that are dropped are read
+	// again.
+	over map[[2]string]bool
+}
+
+// addOver counts a file that was too many, once.
+func (u *unlined) addOver(f *described) {
+	if u.over == nil {
+		u.over = map[[2]string]bool{}
+	}
+	if len(u.over) < mostSpaces {
+		u.over[[2]string{f.id, f.path}] = true
+	}
 }
 
 // add keeps an error, once.
@@ -163,8 +175,8 @@ func (u *unlined) text() string {
 	if u.more > 0 {
 		all = append(all, fmt.Sprintf("%d more", u.more))
 	}
-	if u.over > 0 {
-		all = append(all, fmt.Sprintf("%s had debug info that was not read, besides the first %d", plural.Of(u.over, "file{s}"), mostInfos))
+	if n := len(u.over); n > 0 {
+		all = append(all, fmt.Sprintf("%s had debug info that was not read, besides the first %d", plural.Of(n, "file{s}"), mostInfos))
 	}
 	return strings.Join(all, "; ")
 }

@@ -405,7 +405,7 @@ func (s *Symbols) describe(img *image, f *described) {
 		}
 		s.unlined.add(err)
 	case s.lines.there(f):
-		s.unlined.over++
+		s.unlined.addOver(f)
 	}
 }
 

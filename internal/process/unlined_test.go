@@ -7,7 +7,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/ksnoop/ksnoop/bpf"
@@ -74,6 +76,31 @@ int main(int argc, char **argv) { return called(argc); }
 				t.Errorf("%q, want %q", got, test.want)
 			}
 		})
+	}
+}
+
+// TestUnlinedOnce: a file that is dropped and read again is one file.
+func TestUnlinedOnce(t *testing.T) {
+	program := compiled(t, "a.c", "int main(void) { return 0; }", []string{"gcc", "-g"})
+	other := compiled(t, "a.c", "int main(void) { return 1; }", []string{"gcc", "-g"})
+	s := newSymbols(os.DirFS("/"))
+	s.ShowLines(Lines{Root: "/"})
+	for range 2 {
+		for _, file := range []string{program, other} {
+			info, err := os.Stat(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.infos = mostInfos
+			inode := strconv.FormatUint(info.Sys().(*syscall.Stat_t).Ino, 10)
+			if s.image(7, &mapping{file: fileID{path: file, inode: inode}}) == nil {
+				t.Fatalf("%s: not read", file)
+			}
+		}
+		s.keep(fileID{path: "/large"}, &image{names: mostKept})
+	}
+	if got, want := s.Unlined(), "2 files had debug info that was not read, besides the first 64"; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 
