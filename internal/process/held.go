@@ -3,6 +3,7 @@
 package process
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"time"
@@ -53,11 +54,15 @@ func openDir(root fs.FS, name string) *os.File {
 	if !ok {
 		return nil
 	}
-	fd, err := unix.Openat(int(dir.Fd()), name, unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil
+	for {
+		fd, err := unix.Openat(int(dir.Fd()), name, unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		if err == nil {
+			return os.NewFile(uintptr(fd), name)
+		}
+		if !errors.Is(err, unix.EINTR) { // the runtime's signals interrupt what waits for FUSE or NFS
+			return nil
+		}
 	}
-	return os.NewFile(uintptr(fd), name)
 }
 
 // release closes what is held of a process.
