@@ -33,7 +33,8 @@ func DWARF(f *elf.File, most uint64) (*dwarf.Data, error) {
 		}
 	}
 	for _, s := range f.Sections {
-		if (s.Type == elf.SHT_RELA || s.Type == elf.SHT_REL) && debug[s.Info] { // they are read and applied
+		// debug/elf reads relocations and applies them. What a linker leaves in a program (--emit-relocs) is applied already.
+		if f.Type != elf.ET_EXEC && (s.Type == elf.SHT_RELA || s.Type == elf.SHT_REL) && debug[s.Info] {
 			packed = append(packed, s)
 			sum = add(sum, s.Size)
 		}

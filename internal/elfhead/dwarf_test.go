@@ -98,3 +98,33 @@ func TestDWARF(t *testing.T) {
 		}
 	}
 }
+
+// TestEmittedRelocations: the relocations that a linker leaves in a program are not read, and so not counted.
+func TestEmittedRelocations(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "program")
+	cmd := exec.Command("sh", "-ec", "gcc -g -no-pie -Wl,--emit-relocs -o "+file+" *.c")
+	cmd.Dir = "../../testdata/program"
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Skipf("gcc: %v\n%s", err, out)
+	}
+	f, err := elf.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	info, relocations := uint64(0), uint64(0)
+	for _, s := range f.Sections {
+		switch {
+		case strings.HasPrefix(s.Name, ".debug_"):
+			info += s.Size
+		case strings.HasPrefix(s.Name, ".rela.debug_"):
+			relocations += s.Size
+		}
+	}
+	if f.Type != elf.ET_EXEC || relocations == 0 {
+		t.Skipf("%v, %d bytes of debug info and %d of its relocations", f.Type, info, relocations)
+	}
+	if _, err := DWARF(f, info); err != nil {
+		t.Error(err)
+	}
+}
