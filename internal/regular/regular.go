@@ -76,11 +76,8 @@ func open(dir int, name, whole string, flags int) (*os.File, error) {
 	}
 	// Another file may have the name by now. This is the one that was looked at.
 	again, err := openat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", fd), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY)
-	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) {
-		return nil, pathError(whole, errNoProc)
-	}
 	if err != nil {
-		return nil, pathError(whole, err)
+		return nil, pathError(whole, withoutProc(err))
 	}
 	if err := unix.Fstat(again, &opened); err != nil || opened.Dev != found.Dev || opened.Ino != found.Ino {
 		unix.Close(again)
@@ -91,6 +88,14 @@ func open(dir int, name, whole string, flags int) (*os.File, error) {
 
 // errNoProc is why even a regular file is not opened.
 var errNoProc = errors.New("files that others choose are opened through /proc/self/fd: mount proc at /proc")
+
+// withoutProc returns why a file was not opened again. A file system can also say that what was there is there no more.
+func withoutProc(err error) error {
+	if (errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR)) && unix.Access("/proc/self/fd", unix.F_OK) != nil {
+		return errNoProc
+	}
+	return err
+}
 
 func openat(dir int, name string, flags int) (fd int, err error) {
 	for {

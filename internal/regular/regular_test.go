@@ -115,3 +115,15 @@ func TestWithoutProc(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestGone: if a file is gone before it is opened again, that is not for want of /proc.
+func TestGone(t *testing.T) {
+	if _, err := os.Stat("/proc/self/fd"); err != nil {
+		t.Skip(err)
+	}
+	for _, err := range []error{unix.ENOENT, unix.ENOTDIR, unix.EACCES} {
+		if got := withoutProc(err); !errors.Is(got, err) {
+			t.Errorf("%v: %v", err, got)
+		}
+	}
+}
