@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/klauspost/compress/zstd"
@@ -32,7 +34,7 @@ func newFile(data []byte, r *room) (*elfFile, error) {
 	return &elfFile{File: f, data: data, room: r, filled: map[string]*elf.Section{}}, nil
 }
 
-// fill finds the sections for some slots.
+// fill finds the sections for some slots. It takes room for all of them before it decompresses any.
 func (f *elfFile) fill(slots map[string]*[]byte) error {
 	for _, s := range f.Sections {
 		if _, ok := slots[s.Name]; ok && s.Type != elf.SHT_NOBITS {
@@ -41,16 +43,28 @@ func (f *elfFile) fill(slots map[string]*[]byte) error {
 			}
 		}
 	}
-	for name, slot := range slots {
+	var found []*elf.Section
+	sum := uint64(0)
+	for _, name := range slices.Sorted(maps.Keys(slots)) { // an error is the same each time
 		s := f.filled[name]
 		if s == nil {
 			continue
 		}
-		b, err := f.contents(s)
+		n, err := f.expands(s)
 		if err != nil {
 			return fmt.Errorf("section %s: %w", name, err)
 		}
-		*slot = b
+		found, sum = append(found, s), sum+n
+	}
+	if err := f.take(sum); err != nil {
+		return err
+	}
+	for _, s := range found {
+		b, err := f.read(s)
+		if err != nil {
+			return fmt.Errorf("section %s: %w", s.Name, err)
+		}
+		*slots[s.Name] = b
 	}
 	return nil
 }
@@ -73,15 +87,21 @@ func (f *elfFile) choose(s *elf.Section) error {
 
 // contents returns a section, decompressed if necessary.
 func (f *elfFile) contents(s *elf.Section) ([]byte, error) {
-	if s.Offset > uint64(len(f.data)) || s.FileSize > uint64(len(f.data))-s.Offset {
-		return nil, errors.New("beyond the end of the file")
+	n, err := f.expands(s)
+	if err != nil {
+		return nil, err
 	}
+	if err := f.take(n); err != nil {
+		return nil, err
+	}
+	return f.read(s)
+}
+
+// read returns a section that has passed expands, and for which there is room.
+func (f *elfFile) read(s *elf.Section) ([]byte, error) {
 	stored := f.data[s.Offset : s.Offset+s.FileSize]
 	if s.Flags&elf.SHF_COMPRESSED == 0 {
 		return stored, nil
-	}
-	if err := f.expand(s); err != nil {
-		return nil, err
 	}
 	likely := int(min(s.Size, 8*s.FileSize))
 	header := cursor{b: stored}
@@ -97,17 +117,36 @@ func (f *elfFile) contents(s *elf.Section) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// expand takes room for a section that is decompressed. The file claims its size; memory is only allocated
-// for what really comes out. zlib reaches a ratio of 1,032 at best. zstd can do better, but not on debug
-// info. All sections together reach less, and can be the same bytes of a file that is made to take memory.
-func (f *elfFile) expand(s *elf.Section) error {
-	if most := min(1<<31, 1032*s.FileSize); s.Size > most {
-		return fmt.Errorf("%d bytes when decompressed", s.Size)
+// expands returns how many bytes a section takes when it is decompressed: 0 if it is not compressed. The file claims
+// that; memory is only allocated for what really comes out. zlib reaches a ratio of 1,032 at best. zstd can do better,
+// but not on debug info.
+func (f *elfFile) expands(s *elf.Section) (uint64, error) {
+	if s.Offset > uint64(len(f.data)) || s.FileSize > uint64(len(f.data))-s.Offset {
+		return 0, errors.New("beyond the end of the file")
 	}
-	if f.expanded += s.Size; f.expanded > elfhead.MostRatio*uint64(len(f.data)) {
+	if s.Flags&elf.SHF_COMPRESSED == 0 {
+		return 0, nil
+	}
+	if most := min(1<<31, 1032*s.FileSize); s.Size > most {
+		return 0, fmt.Errorf("%d bytes when decompressed", s.Size)
+	}
+	return s.Size, nil
+}
+
+// take takes room for what is decompressed. All sections together reach less than one can, and may be the same bytes of
+// a file that is made to take memory.
+func (f *elfFile) take(n uint64) error {
+	if n == 0 {
+		return nil
+	}
+	if f.expanded+n > elfhead.MostRatio*uint64(len(f.data)) {
 		return fmt.Errorf("debug info of more than %d times the file's size when decompressed", elfhead.MostRatio)
 	}
-	return f.room.take(s.Size)
+	if err := f.room.take(n); err != nil {
+		return fmt.Errorf("%w (what is not compressed takes nothing: objcopy --decompress-debug-sections)", err)
+	}
+	f.expanded += n
+	return nil
 }
 
 // compressedHeader is the size of an Elf64_Chdr, in bytes.

@@ -7,7 +7,9 @@ import (
 	"compress/zlib"
 	"debug/elf"
 	"encoding/binary"
+	"fmt"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -16,8 +18,8 @@ import (
 	"testing"
 )
 
-// sharing writes an ELF file in which all sections of debug info are the same bytes: so many zeros, compressed.
-func sharing(t *testing.T, size int) []byte {
+// sharing writes an ELF file in which all sections of debug info are the same bytes, compressed.
+func sharing(t *testing.T, data []byte) []byte {
 	t.Helper()
 	var packed bytes.Buffer
 	write := func(part any) {
@@ -25,9 +27,9 @@ func sharing(t *testing.T, size int) []byte {
 			t.Fatal(err)
 		}
 	}
-	write(elf.Chdr64{Type: uint32(elf.COMPRESS_ZLIB), Size: uint64(size), Addralign: 1})
+	write(elf.Chdr64{Type: uint32(elf.COMPRESS_ZLIB), Size: uint64(len(data)), Addralign: 1})
 	w := zlib.NewWriter(&packed)
-	if _, err := w.Write(make([]byte, size)); err != nil {
+	if _, err := w.Write(data); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Close(); err != nil {
@@ -56,7 +58,7 @@ func sharing(t *testing.T, size int) []byte {
 
 // TestShared: ten sections in the same 33 KB, each of 32 MiB.
 func TestShared(t *testing.T) {
-	data := sharing(t, 32<<20)
+	data := sharing(t, make([]byte, 32<<20))
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	_, err := newInfo(data, Options{Stripped: true}, nil)
@@ -66,6 +68,32 @@ func TestShared(t *testing.T) {
 	}
 	if used := after.TotalAlloc - before.TotalAlloc; used > 1<<20 {
 		t.Errorf("a file of %d bytes took %d bytes of memory", len(data), used)
+	}
+}
+
+// TestRefusedAtOnce: nothing is decompressed of a file for all of which there is no room.
+func TestRefusedAtOnce(t *testing.T) {
+	const size = 2 << 20
+	few := make([]byte, size) // of its bits, each byte has two
+	random := rand.New(rand.NewPCG(1, 2))
+	for i := range few {
+		few[i] = byte(random.Uint32() & 3)
+	}
+	data := sharing(t, few)
+	all := int64(len(new(sections).slots()) * size)
+	for _, most := range []int64{size - 1, all / 2, all - 1} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		memory := NewMemory(most)
+		_, err := newInfo(data, Options{Stripped: true, Memory: memory}, nil)
+		runtime.ReadMemStats(&after)
+		const want = "all debug info together takes more than %d MiB when it is decompressed or relocated (what is not compressed takes nothing: objcopy --decompress-debug-sections)"
+		if want := fmt.Sprintf(want, most>>20); err == nil || err.Error() != want {
+			t.Errorf("%v\nwant %s", err, want)
+		}
+		if used := after.TotalAlloc - before.TotalAlloc; used > 1<<20 || memory.left.Load() != most {
+			t.Errorf("%d bytes of memory were used, and %d of %d are left", used, memory.left.Load(), most)
+		}
 	}
 }
 
