@@ -159,6 +159,9 @@ func look(root fs.FS, path string, id BuildID) *Refusal {
 		return &Refusal{Why: Unreadable, Err: Cause(err)}
 	}
 	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.Size() == 0 { // debuginfod's client leaves that for what no server has
+		return &Refusal{Why: Missing, Err: fs.ErrNotExist}
+	}
 	r, ok := f.(io.ReaderAt)
 	if !ok {
 		return &Refusal{Why: Unreadable, Err: errors.New("cannot be read at an offset")}

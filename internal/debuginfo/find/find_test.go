@@ -136,8 +136,12 @@ func TestAbsent(t *testing.T) {
 	root := fstest.MapFS{
 		stripped:         {Data: elfFile(elfContents{notes: note("GNU\x00", ntGNUBuildID, someID)})},
 		"etc/os-release": {Data: []byte("NAME=\"Debian GNU/Linux\"\nID=debian\n")},
+		// By an empty file debuginfod's client remembers that no server has it.
+		"root/.cache/debuginfod_client/4a5a9b0aff/debuginfo": {},
 	}
-	_, err := Find(root, someKernel)
+	k := someKernel
+	k.Caches = []string{"root/.cache/debuginfod_client"}
+	_, err := Find(root, k)
 	var absent *AbsentError
 	if !errors.As(err, &absent) {
 		t.Fatalf("%v, want an AbsentError", err)
@@ -154,7 +158,7 @@ func TestAbsent(t *testing.T) {
 			t.Errorf("%s: reason %d", r.Path, r.Why)
 		}
 	}
-	if diff := cmp.Diff(someKernel.candidates(), looked); diff != "" {
+	if diff := cmp.Diff(k.candidates(), looked); diff != "" {
 		t.Error(diff)
 	}
 	_, err = Find(denied{}, someKernel)
