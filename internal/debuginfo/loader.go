@@ -35,7 +35,18 @@ func (l *loader) openLocked(path string) (*elfFile, error) {
 		return nil, err
 	}
 	l.mapped = append(l.mapped, data)
-	return newFile(data, l.room)
+	f, err := newFile(data, l.room)
+	if err != nil {
+		l.drop(&elfFile{data: data})
+	}
+	return f, err
+}
+
+// drop closes the file that was opened last, of which nothing is used.
+func (l *loader) drop(f *elfFile) {
+	l.room.giveBack(f.expanded)
+	l.mapped = l.mapped[:len(l.mapped)-1]
+	_ = unix.Munmap(f.data) // it is a whole mapping
 }
 
 func (l *loader) close() error {

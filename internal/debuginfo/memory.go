@@ -42,5 +42,11 @@ func (r *room) take(n uint64) error {
 	return fmt.Errorf("all debug info together takes more than %d MiB when it is decompressed or relocated", r.memory.most>>20)
 }
 
-// leave gives back what was taken.
+// giveBack gives back some of what was taken.
+func (r *room) giveBack(n uint64) {
+	r.taken.Add(-int64(n))
+	r.memory.left.Add(int64(n))
+}
+
+// leave gives back all that was taken.
 func (r *room) leave() { r.memory.left.Add(r.taken.Swap(0)) }

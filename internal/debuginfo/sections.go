@@ -79,6 +79,7 @@ type halves struct {
 	loader  *loader
 	byName  map[halfName]*half // nil for a missing half
 	packed  *packedHalves
+	refused error // why packed is nil though there is a .dwp file
 	missing error // the first one
 	count   int   // number of missing halves
 }

@@ -5,6 +5,7 @@ package debuginfo
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 
 	"github.com/ksnoop/ksnoop/internal/debuginfo/find"
@@ -27,7 +28,7 @@ func (h *halves) find(name halfName, unit uint64) *half {
 	}
 	if h.byName == nil {
 		h.byName = map[halfName]*half{}
-		h.packed = h.loader.openPacked()
+		h.packed, h.refused = h.loader.openPacked()
 	}
 	found, err := h.open(name)
 	if err != nil {
@@ -44,7 +45,7 @@ func (h *halves) find(name halfName, unit uint64) *half {
 }
 
 // open looks for a half in the .dwp file, in the build directory, and beside the file.
-// The error is the first one met.
+// The error is the first one met. That there is no .dwp file is none.
 func (h *halves) open(name halfName) (*half, error) {
 	if len(h.byName) >= mostHalves {
 		return nil, fmt.Errorf("more than %d .dwo files", mostHalves)
@@ -61,7 +62,7 @@ func (h *halves) open(name halfName) (*half, error) {
 	} else if name.folder != "" {
 		paths = append([]string{filepath.Join(name.folder, name.file)}, paths...)
 	}
-	var first error
+	first := h.refused
 	for _, path := range paths {
 		found, err := h.openFile(path, name.id)
 		if err == nil {
@@ -83,10 +84,12 @@ func (h *halves) openFile(path string, id uint64) (*half, error) {
 	}
 	s := &sections{}
 	if err := f.fill(s.halfSlots()); err != nil {
+		h.loader.drop(f)
 		return nil, err
 	}
 	off, ok := s.halfAt(id)
 	if !ok {
+		h.loader.drop(f)
 		return nil, errors.New("has not the unit, it may be of another build")
 	}
 	return &half{sections: s, off: off}, nil
@@ -149,20 +152,28 @@ const (
 	packedRanges     = 8
 )
 
-// openPacked opens the .dwp file next to the file, or returns nil.
-func (l *loader) openPacked() *packedHalves {
-	f, err := l.openLocked(l.path + ".dwp")
+// openPacked opens the .dwp file next to the file. It returns nil if there is none, and an error if it cannot be read.
+func (l *loader) openPacked() (*packedHalves, error) {
+	path := l.path + ".dwp"
+	f, err := l.openLocked(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
 	if err != nil {
-		return nil
+		return nil, fmt.Errorf("%s: %w", path, find.Cause(err))
 	}
 	p := &packedHalves{rows: map[uint64]int{}}
 	var index []byte
 	slots := p.all.halfSlots()
 	slots[".debug_cu_index"] = &index
-	if f.fill(slots) != nil || !p.read(index) {
-		return nil
+	if err = f.fill(slots); err == nil && !p.read(index) {
+		err = errors.New("section .debug_cu_index: missing, malformed or of an unknown version")
 	}
-	return p
+	if err != nil {
+		l.drop(f)
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return p, nil
 }
 
 // read reads the index: a hash table of numbers, the row of each, and offsets and sizes by

@@ -69,6 +69,8 @@ func TestSplit(t *testing.T) {
 func TestSplitMissing(t *testing.T) {
 	for _, test := range []struct{ script, want string }{
 		{"rm *.dwo", "no such file or directory (and 2 more)"},
+		{"rm *.dwo && echo this is no file of debug info > a.out.dwp", "a.out.dwp: bad magic number"},
+		{"rm *.dwo && cp a.out a.out.dwp", "a.out.dwp: section .debug_cu_index: missing"},
 		{"for f in *.dwo; do mkfifo $f.new; mv $f.new $f; done", "no regular file"},
 		{"sed -i 's/n < 0/n < 1/' *.c && gcc -c -O2 -g -gsplit-dwarf -gdwarf-5 -o other-one.o one.c && cp other-one.dwo $(ls *one.dwo | grep -v other)", "another build"},
 	} {
@@ -95,6 +97,39 @@ func TestSplitMissing(t *testing.T) {
 		if err := info.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestSplitDropped: files that are not used keep no memory.
+func TestSplitDropped(t *testing.T) {
+	file := buildProgram(t, "gcc objcopy", "gcc -O2 -g -gsplit-dwarf -gdwarf-5 *.c && for f in *.dwo; do objcopy --compress-debug-sections=zlib $f; done && echo text > text.dwo")
+	memory := NewMemory(mostMemory)
+	l := &loader{path: file, room: &room{memory: memory}}
+	h := &halves{loader: l}
+	found, err := filepath.Glob(filepath.Join(filepath.Dir(file), "*.dwo"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	took := int64(0)
+	for _, path := range found {
+		f, err := l.openLocked(path)
+		if err == nil {
+			if err := f.fill(new(sections).halfSlots()); err != nil {
+				t.Fatal(err)
+			}
+			took += mostMemory - memory.left.Load()
+			l.drop(f)
+		}
+		const noUnit = 1
+		if _, err := h.openFile(path, noUnit); err == nil {
+			t.Errorf("%s has unit %d", path, noUnit)
+		}
+		if left := memory.left.Load(); left != mostMemory || len(l.mapped) > 0 {
+			t.Errorf("%s: %d bytes are taken, %d files mapped", path, mostMemory-left, len(l.mapped))
+		}
+	}
+	if took == 0 {
+		t.Error("nothing was compressed")
 	}
 }
 
