@@ -272,9 +272,12 @@ func (c *checker) show(label string, op operand) Capture {
 			capture.Target = op.object()
 			return capture
 		}
-		view := op.view
+		at, view := op.place.at, op.view
 		op = c.load(op)
 		op.view = view
+		if at == AtReturn && op.val != nil { // exit() is over, and has not seen this value
+			op.val = passed(op.val)
+		}
 	}
 	capture.Value = op.val
 	if op.view != ViewDefault {

@@ -9,11 +9,12 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// flexibleScope is a function of `struct dirent { int n; char name[]; } *d` and `struct ints { int n, v[]; } *v`.
+// flexibleScope is a function of `struct dirent { int n; char name[]; } *d` and `struct ints { int n, v[]; struct ints *list[]; } *v`.
 func flexibleScope() *Scope {
 	array := func(t btf.Type) btf.Type { return &btf.Array{Type: t, Index: typeUint} }
 	dirent := &btf.Struct{Name: "dirent", Size: 4, Members: []btf.Member{{Name: "n", Type: typeInt}, {Name: "name", Type: array(typeChar), Offset: 32}}}
 	ints := &btf.Struct{Name: "ints", Size: 4, Members: []btf.Member{{Name: "n", Type: typeInt}, {Name: "v", Type: array(typeInt), Offset: 32}}}
+	ints.Members = append(ints.Members, btf.Member{Name: "list", Type: array(pointerTo(ints)), Offset: 32})
 	return &Scope{Func: "f", Return: typeLong, Types: noTypes{}, Params: []Param{{Name: "d", Type: pointerTo(dirent)}, {Name: "v", Type: pointerTo(ints)}}}
 }
 
@@ -58,6 +59,36 @@ func TestFlexibleShown(t *testing.T) {
 		}
 		if got := FormatTerm(term, flexibleNames); got != want {
 			t.Errorf("%s has the key %s, want %s", text, got, want)
+		}
+	}
+}
+
+// TestFlexibleAtReturn: with uretprobe: a flexible array is read when the function returns, and its address is
+// made of what was passed: the parameter's register has something else by then.
+func TestFlexibleAtReturn(t *testing.T) {
+	for _, text := range []string{"d->name", "(d->name)", "entry(d)->name", "exit(d->name)", "v->v", "v->list", `d->name == "a"`, `d->name ~ "a*" && v->n == 2`, "v->v[0] == 2", "count()[d->name]", "count()[v->v]"} {
+		spec, err := Parse("uretprobe:./app:f(" + text + ")")
+		if err != nil {
+			t.Fatal(err)
+		}
+		items, err := Check(spec, flexibleScope())
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		captures := items[0].Captures
+		if g := items[0].Aggregation; g != nil {
+			captures = g.Keys
+		}
+		if len(captures) == 0 {
+			t.Errorf("%s shows nothing", text)
+		}
+		for _, c := range captures {
+			for _, term := range []Term{c.Value, c.Target} {
+				if term != nil && PhaseOf(term) != AtReturn {
+					t.Errorf("%s: %s is read at entry", text, FormatTerm(term, flexibleNames))
+				}
+			}
 		}
 	}
 }

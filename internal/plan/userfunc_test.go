@@ -142,8 +142,10 @@ func TestUserReturns(t *testing.T) {
 		for _, it := range p.Probes[0].Items {
 			for _, c := range it.Captures {
 				shown += c.Label + ";"
-				if c.Phase() != expr.AtReturn {
-					t.Errorf("%s: %s is read at entry", text, c.Label)
+				for _, term := range []expr.Term{c.Value, c.Target} {
+					if term != nil && expr.PhaseOf(term) != expr.AtReturn {
+						t.Errorf("%s: %s is read at entry: %s", text, c.Label, expr.FormatTerm(term, func(i int) string { return p.Probes[0].Params[i].Name }))
+					}
 				}
 			}
 		}
