@@ -69,7 +69,7 @@ func (c *checker) context(x *Context) (operand, bool) {
 		return c.task(x)
 	}
 	if x.Name == "$comm" {
-		t := &btf.Array{Type: typeChar, Index: typeUint, Nelems: 16} // comm of struct task_struct
+		t := &btf.Array{Type: typeChar, Nelems: 16} // comm of struct task_struct
 		return operand{t: t, text: &Text{T: t, Max: 16, At: c.at}}, true
 	}
 	if i := slices.IndexFunc(c.scope.Params, func(p Param) bool { return p.Name == x.Name }); i >= 0 {
