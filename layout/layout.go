@@ -56,7 +56,9 @@ func (p *Probe) laySession() error {
 func (p *Probe) decidedAtReturn() bool {
 	return slices.ContainsFunc(p.Items, func(it expr.Item) bool {
 		return it.Predicate != nil && it.Phase == expr.AtReturn ||
-			slices.ContainsFunc(it.Captures, func(c expr.Capture) bool { return c.After != nil || p.keepsFor(c.Value) || p.keepsFor(c.Target) })
+			slices.ContainsFunc(it.Captures, func(c expr.Capture) bool {
+				return c.After != nil || p.AboutReturns() && c.Phase() == expr.AtEntry || p.keepsFor(c.Value) || p.keepsFor(c.Target)
+			})
 	})
 }
 
@@ -431,12 +433,7 @@ func (p *Probe) layReturn() error {
 	l := &allocator{rec: &Record{}, method: p.Method}
 	half := &Half{Record: l.rec}
 	p.Return = half
-	late := func(t expr.Term) bool {
-		return t == nil || expr.Walk(t, func(t expr.Term) bool {
-			_, arg := t.(*expr.Arg)
-			return !arg
-		})
-	}
+	late := func(t expr.Term) bool { return t == nil || expr.Walk(t, func(t expr.Term) bool { return !passed(t) }) }
 	if p.Timed {
 		return p.notAtReturn()
 	}
@@ -458,6 +455,17 @@ func (p *Probe) layReturn() error {
 		}
 	}
 	return p.check(l)
+}
+
+// passed reports whether t itself is what a parameter was passed as, a number or an aggregate by value.
+func passed(t expr.Term) bool {
+	switch t := t.(type) {
+	case *expr.Arg:
+		return true
+	case *expr.Object:
+		return t.Addr == nil && t.Arg >= 0
+	}
+	return false
 }
 
 func (p *Probe) notAtReturn() error {
