@@ -14,8 +14,8 @@ import (
 // meant is then decided by the function's signature, which is of one file, or by the member that is
 // named. Where both leave more than one possibility, and these differ, it is a fault.
 
-// meant returns the type that a name of several means. Of structs and unions that nothing tells
-// apart yet it returns a copy of the first, of which c.several has them all.
+// meant returns the type that a name of several means. Of structs and unions, or typedefs of them,
+// that nothing tells apart yet it returns a copy of the first, of which c.several has them all.
 func (c *checker) meant(n TypeName, found []btf.Type) (btf.Type, bool) {
 	var all []btf.Type
 	for _, t := range found {
@@ -44,6 +44,12 @@ func (c *checker) narrow(all []btf.Type) btf.Type {
 		of := *t
 		one = &of
 	case *btf.Union:
+		of := *t
+		one = &of
+	case *btf.Typedef: // typedef struct { … } state_t, in which only members tell them apart
+		if slices.ContainsFunc(all, func(t btf.Type) bool { _, ok := members(t); return !ok }) {
+			return nil
+		}
 		of := *t
 		one = &of
 	case *btf.Enum:

@@ -19,6 +19,10 @@ func TestNamesakes(t *testing.T) {
 	first := state(16, btf.Member{Name: "count", Type: typeInt, Offset: 32}, btf.Member{Name: "size", Type: typeUlong, Offset: 64})
 	second := state(40, btf.Member{Name: "size", Type: typeUlong, Offset: 128}, btf.Member{Name: "list", Type: list, Offset: 192})
 	again := state(16, btf.Member{Name: "count", Type: typeInt, Offset: 32}, btf.Member{Name: "size", Type: typeUlong, Offset: 64})
+	named := func(s btf.Type) btf.Type { return &btf.Typedef{Name: "state_t", Type: s} }
+	anonymous := func(s *btf.Struct) btf.Type { return named(&btf.Struct{Size: s.Size, Members: s.Members}) }
+	union := &btf.Union{Size: 8, Members: []btf.Member{{Name: "flags", Type: typeUint}, {Name: "whole", Type: typeUlong}}}
+	typedefs := []btf.Type{anonymous(first), anonymous(second)}
 	color := func(size uint32, red uint64, more ...btf.EnumValue) *btf.Enum {
 		return &btf.Enum{Name: "color", Size: size, Values: append(more, btf.EnumValue{Name: "RED", Value: red})}
 	}
@@ -53,6 +57,24 @@ func TestNamesakes(t *testing.T) {
 		{"f(container_of(p, struct state, list)->size == 1)", []btf.Type{first, second}, nil, "(*((p + 18446744073709551592)+16:8) == 1)"},
 		{"f(container_of(p, struct state, flags)->size == 1)", []btf.Type{first, second}, nil, "is not the same in all"},
 		{"f(container_of(p, struct state, size)->flags == 1)", []btf.Type{first, second}, nil, "is not the same in all"},
+		{"f(((state_t *)p)->flags == 1)", typedefs, nil, "(*(p+0:4) == 1)"},
+		{"f(((state_t *)p)->count == 1)", typedefs, nil, "(*(p+4:4) == 1)"},
+		{"f(((state_t *)p)->flags == 1)", []btf.Type{named(first), named(second)}, nil, "(*(p+0:4) == 1)"},
+		{"f(((state_t *)p)->flags == 1)", []btf.Type{named(union), anonymous(second)}, nil, "(*(p+0:4) == 1)"},
+		{"f(((state_t *)p)->flags == 1)", []btf.Type{named(typeInt), anonymous(second)}, nil, `2 types are called "state_t", of 4, 40 bytes`},
+		{"f(((state_t *)p)->size == 1)", typedefs, nil, `2 types are called "state_t", and "size" is not the same in all: at byte 8 of 16, at byte 16 of 40`},
+		{"f(((state_t *)p)->size == 1)", []btf.Type{anonymous(first), anonymous(again)}, nil, "(*(p+8:8) == 1)"},
+		{"f(((state_t *)p)->size == 1)", typedefs, []Param{{Name: "s", Type: pointerTo(typedefs[1])}}, "(*(p+16:8) == 1)"},
+		{"f(((state_t *)p)->sise == 1)", typedefs, nil, `none of the 2 types "state_t" has a member "sise"`},
+		{"f(sizeof(state_t) == 16)", typedefs, nil, `2 types are called "state_t", of 16, 40 bytes, and nothing tells which is meant`},
+		{"f(sizeof(*(state_t *)p) == 16)", typedefs, nil, "nothing tells which"},
+		{"f(((state_t *)p)[1].flags == 1)", typedefs, nil, "nothing tells which"},
+		{"f((state_t *)p + 1 == 1)", typedefs, nil, "nothing tells which"},
+		{"f((state_t *)p - (state_t *)p == 1)", typedefs, nil, "nothing tells which"},
+		{"f((state_t *)p)", typedefs, nil, "nothing tells which"},
+		{"f(*(state_t *)p)", typedefs, nil, "nothing tells which"},
+		{"f(count()[*(state_t *)p])", typedefs, nil, "nothing tells which"},
+		{"f(container_of(p, state_t, list)->size == 1)", typedefs, nil, "(*((p + 18446744073709551592)+16:8) == 1)"},
 		{"f((enum color)p == RED)", []btf.Type{color(4, 1), color(4, 1)}, nil, "(p == 1)"},
 		{"f((enum color)p == RED)", []btf.Type{color(4, 1), color(8, 1)}, nil, `2 types are called "enum color", of 4, 8 bytes`},
 		{"f((enum color)p == RED)", []btf.Type{color(4, 1), color(4, 2)}, nil, "several enums give RED different values"},
