@@ -143,6 +143,24 @@ func TestRenewFunctions(t *testing.T) {
 	at(first)
 }
 
+// TestRenewRebuilt: a module that was built anew may be loaded at the address of the old one. Its size tells.
+func TestRenewRebuilt(t *testing.T) {
+	root := fstest.MapFS{kallsymsFile: {Data: []byte("ffffffffc0100000 t tun_open\t[tun]\n")}, modulesFile: {Data: []byte("tun 65536 0 - Live 0xffffffffc0100000\n")}}
+	v := Open(root)
+	v.Symbol(0)
+	root[kallsymsFile] = &fstest.MapFile{Data: []byte("ffffffffc0100010 t tun_open\t[tun]\n")}
+	for _, tt := range []struct {
+		size int
+		want uint64
+	}{{65536, 0xffffffffc0100000}, {69632, 0xffffffffc0100010}} {
+		root[modulesFile] = &fstest.MapFile{Data: fmt.Appendf(nil, "tun %d 1 - Live 0xffffffffc0100000\n", tt.size)}
+		v.Renew()
+		if found, err := v.Locate([]Function{{Name: "tun_open", Module: "tun"}}); err != nil || len(found) != 1 || found[0].Addr != tt.want {
+			t.Errorf("with %d bytes tun_open is %+v, %v; want it at %#x", tt.size, found, err, tt.want)
+		}
+	}
+}
+
 // TestNamedSymbol: the kernel takes the first of several symbols of one name in a module, also of data.
 func TestNamedSymbol(t *testing.T) {
 	v := Open(fstest.MapFS{kallsymsFile: {Data: []byte(`ffffffff81000000 T _stext

@@ -96,8 +96,9 @@ func (v *View) hasFunctions(s *symbolSource) bool {
 	return err == nil
 }
 
-// loadedModules returns the names of the modules and where they lie, as text. It is empty if
-// that is not known.
+// loadedModules returns the names of the modules, their sizes and where they lie, as text. It is
+// empty if that is not known. A module that was built anew may be loaded where the old one was, but
+// then it hardly has its size.
 func (v *View) loadedModules() string {
 	if v.root == nil {
 		return ""
@@ -109,7 +110,10 @@ func (v *View) loadedModules() string {
 	places := []byte("\n") // a kernel may have none
 	for line := range bytes.Lines(text) {
 		if f := bytes.Fields(line); len(f) >= 6 { // name, size, uses, users, state, address
-			places = append(append(append(append(places, f[0]...), ' '), f[5]...), '\n')
+			for _, i := range []int{0, 1, 5} {
+				places = append(append(places, f[i]...), ' ')
+			}
+			places = append(places, '\n')
 		}
 	}
 	return string(places)
