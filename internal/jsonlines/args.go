@@ -3,6 +3,7 @@
 package jsonlines
 
 import (
+	"cmp"
 	"strconv"
 
 	"github.com/ksnoop/ksnoop/btfprint"
@@ -63,7 +64,7 @@ func (r *records) appendArgs(dst []byte, args []session.Arg) ([]byte, error) {
 			r.missing = append(r.missing, gap{how.key, beyond})
 		case a.Value == nil:
 			dst = append(dst, "null"...)
-			r.missing = append(r.missing, gap{how.key, unreadable})
+			r.missing = append(r.missing, gap{how.key, cmp.Or(a.Unavailable(), unreadable)})
 		case how.scalar.form != formPointer:
 			dst = r.appendScalar(dst, &how.scalar, a.Value)
 		default:

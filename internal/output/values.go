@@ -161,6 +161,8 @@ func (p *valuePrinter) appendArg(dst []byte, a *session.Arg) ([]byte, error) {
 		return append(dst, redacted...), nil
 	case a.Beyond:
 		return append(dst, "? (beyond what -A captures)"...), nil
+	case a.Value == nil && a.Unavailable() != "":
+		return append(append(append(dst, "? ("...), a.Unavailable()...), ')'), nil
 	case a.Value == nil:
 		return append(dst, "? (unreadable)"...), nil
 	}

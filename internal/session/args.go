@@ -5,6 +5,7 @@ package session
 import (
 	"bytes"
 	"fmt"
+	"strings"
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/event"
@@ -28,6 +29,19 @@ func (d *Decoder) values(v *Values, fn *plan.Probe, e bpf.Logged) error {
 		return nil
 	}
 	return decodeArgs(v, fn, e.Data)
+}
+
+// Unavailable says why no program could read the argument. It is empty if one can.
+func (a *Arg) Unavailable() string {
+	switch p := a.Param; {
+	case p.Why != "":
+		return strings.TrimPrefix(p.Why, "is ")
+	case p.Absent:
+		return "optimised out"
+	case p.Lost != 0:
+		return "partly passed in floating-point registers"
+	}
+	return ""
 }
 
 // decodeArgs decodes the arguments of a call: first the words in which they were passed,
