@@ -163,7 +163,8 @@ func TestUnknownPlaces(t *testing.T) {
 		"decimals": {"long int decimals(long int a, struct dec d, long int b);", "0 ? ?"},
 		"unions":   {"long int unions(long int a, union both d, long int b);", "0 ? ?"},
 		"lists":    {"void * lists(long int a, void * l, long int b);", "0 1 2"},
-		"gives":    {"v4 gives(long int a);", "?"},
+		"gives":    {"v4 gives(long int a);", "0"}, // the result is in xmm0
+		"wide":     {"v8 wide(long int a);", "?"},
 		"comp":     {"complex double comp(long int a, complex double z, complex float y, complex long double x, long int b);", "0 ? ? -1 1"},
 	} {
 		proto := declaredIn(t, program, "amd64", []string{name})[0]

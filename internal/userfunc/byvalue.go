@@ -50,6 +50,24 @@ func (c *typeCollector) passed(e *dwarf.Entry) (btf.Type, error) {
 	return &btf.Typedef{Name: name, Type: declared}, nil
 }
 
+// returned is passed for results. A vector of 16 bytes is in the first floating-point register, whatever the
+// compiler was told, and so is described as a number that is. A larger one may be in memory, and its address is
+// the first argument then.
+func (c *typeCollector) returned(e *dwarf.Entry) (btf.Type, error) {
+	of, name := c.plainly(e)
+	if of == nil || of.Tag != dwarf.TagArrayType || of.Val(gnuVector) == nil || name == "" {
+		return c.passed(e)
+	}
+	t, err := c.typeOf(e)
+	if err != nil {
+		return nil, err
+	}
+	if size, err := btf.Sizeof(t); err == nil && size == 16 {
+		return &btf.Typedef{Name: name, Type: &btf.Float{Name: "vector", Size: 16}}, nil
+	}
+	return c.passed(e)
+}
+
 // plainly returns the type that an entry refers to without typedefs and qualifiers, nil for void, and
 // the first name on the way.
 func (c *typeCollector) plainly(e *dwarf.Entry) (to *dwarf.Entry, name string) {

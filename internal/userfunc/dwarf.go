@@ -268,7 +268,7 @@ func (c *typeCollector) signature(off dwarf.Offset, name string) (*btf.Func, err
 			off = origin
 			continue
 		}
-		result, err := c.passed(e)
+		result, err := c.returned(e)
 		if err != nil {
 			return nil, err
 		}
