@@ -40,7 +40,7 @@ func (n skipped) since(then skipped) (d skipped) {
 }
 
 // A following program is one of the engine's own, which follow what tasks do. The kernel skips each only where it runs
-// already: where a task was preempted in it, which takes PREEMPT_RT.
+// already: where a task was preempted in it, which takes PREEMPT_RT or a Linux that preempts programs of tracepoints, as 7.3 does.
 type following struct{ program }
 
 // Close does nothing: the engine closes its programs.
