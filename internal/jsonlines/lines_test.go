@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"runtime"
@@ -39,7 +40,7 @@ var boot = time.Date(2026, 11, 23, 6, 0, 0, 250, time.UTC)
 //	long ksys(int i, unsigned long u, bool b, enum color e, struct point *p, char *s)
 //	struct point *make(void), enum color paint(void), bool ask(void), void end(void),
 //	unsigned long area(void), int fail(void), short narrow(void),
-//	struct pair where(void), __int128 wide(void)
+//	struct pair where(void), __int128 wide(void), enum hook find(void), enum mask select(void)
 func testTypes() []btf.Type {
 	integer := &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}
 	pair := &btf.Struct{Name: "pair", Size: 8, Members: []btf.Member{{Name: "x", Type: integer}, {Name: "y", Type: integer, Offset: 32}}}
@@ -50,6 +51,8 @@ func testTypes() []btf.Type {
 	boolean := &btf.Int{Name: "bool", Size: 1, Encoding: btf.Bool}
 	char := &btf.Int{Name: "char", Size: 1, Encoding: btf.Signed}
 	color := &btf.Enum{Name: "color", Size: 4, Values: []btf.EnumValue{{Name: "RED", Value: 1}, {Name: "BLUE", Value: 4}}}
+	hook := &btf.Enum{Name: "hook", Size: 4, Signed: true, Values: []btf.EnumValue{{Name: "NO_HOOK", Value: math.MaxUint64}, {Name: "FIRST_HOOK"}}}
+	mask := &btf.Enum{Name: "mask", Size: 4, Values: []btf.EnumValue{{Name: "NONE"}, {Name: "ALL", Value: math.MaxUint32}}}
 	point := &btf.Struct{Name: "point", Size: 40, Members: []btf.Member{
 		{Name: "x", Type: integer}, {Name: "on", Type: boolean, Offset: 32}, {Name: "c", Type: color, Offset: 64},
 		{Name: "big", Type: ulong, Offset: 128}, {Name: "name", Type: &btf.Array{Index: integer, Type: char, Nelems: 8}, Offset: 192},
@@ -63,6 +66,7 @@ func testTypes() []btf.Type {
 			btf.FuncParam{Name: "e", Type: color}, btf.FuncParam{Name: "p", Type: &btf.Pointer{Target: point}}, btf.FuncParam{Name: "s", Type: &btf.Pointer{Target: char}}),
 		function("make", &btf.Pointer{Target: point}), function("paint", color), function("ask", boolean), function("end", (*btf.Void)(nil)),
 		function("area", ulong), function("fail", integer), function("narrow", short), function("where", pair), function("wide", wide),
+		function("find", hook), function("select", mask),
 	}
 }
 
@@ -269,6 +273,10 @@ func TestValues(t *testing.T) {
 		{"paint(return)", word(1), nil, false, `values:{"return":{"name":"RED","value":1}}`, ""},
 		{"paint(return)", word(0xffffffea), nil, false, `values:{"return":{"name":null,"value":4294967274,"error":"EINVAL"}}`, ""},
 		{"paint(hex(return))", word(0xffffffea), nil, false, `values:{"hex(return)":{"value":"0xffffffea","error":"EINVAL"}}`, ""},
+		{"find(return)", minus(-1), nil, false, `values:{"return":{"name":"NO_HOOK","value":-1}}`, ""},
+		{"find(return)", minus(-2), nil, false, `values:{"return":{"name":null,"value":-2,"error":"ENOENT"}}`, ""},
+		{"find(hex(return))", minus(-1), nil, false, `values:{"hex(return)":{"value":"0xffffffff"}}`, ""},
+		{"select(return)", word(math.MaxUint32), nil, false, `values:{"return":{"name":"ALL","value":4294967295}}`, ""},
 		{"fail(hex(return))", minus(-12), nil, false, `values:{"hex(return)":{"value":"0xfffffff4","error":"ENOMEM"}}`, ""},
 		{"make(hex(return))", minus(-12), nil, false, `values:{"hex(return)":{"value":"0xfffffffffffffff4","error":"ENOMEM"}}`, ""},
 		{"where(return)", nil, []byte("\x07\x00\x00\x00\xff\xff\xff\xff"), false, `values:{"return":{"value":{"x":7,"y":-1}}}`, ""},

@@ -53,9 +53,9 @@ const (
 type scalar struct {
 	form    form
 	signed  bool
-	enum    bool
-	quoted  bool // a 64-bit number as a string
-	unknown bool // the type is not known: an int may be in the register
+	enum    *btf.Enum // nil: it is none
+	quoted  bool      // a 64-bit number as a string
+	unknown bool      // the type is not known: an int may be in the register
 	size    int
 	printer *btfprint.Printer // for formPrinted and formEnum
 }
@@ -64,7 +64,7 @@ type scalar struct {
 func (v *values) scalar(t btf.Type, view expr.View) (s scalar, err error) {
 	s.size, s.signed, _ = expr.Number(t)
 	s.unknown = layout.Unknown(t)
-	_, s.enum = btf.UnderlyingType(t).(*btf.Enum)
+	s.enum, _ = btf.UnderlyingType(t).(*btf.Enum)
 	switch view {
 	case expr.ViewHex:
 		s.form = formHex
@@ -232,23 +232,23 @@ const maxErrno = 4095
 
 // errorOf returns the error in a result: its name, its number if it has none, "" if there is
 // no error. The kernel returns errors as negative numbers of at least the size of an int, in
-// pointers, and as unsigned long (IS_ERR_VALUE).
+// pointers, and as unsigned long (IS_ERR_VALUE). An enumerator is no error.
 func (s *scalar) errorOf(n uint64) string {
 	switch {
 	case s.form == formBool || s.form == formPrinted || s.form == formIP:
 		return ""
 	case s.form == formPointer || s.size == 8 && !(s.unknown && n>>32 == 0):
-	case s.size == 4 && (s.signed || s.enum), s.unknown:
+	case s.size == 4 && (s.signed || s.enum != nil), s.unknown:
 		n = uint64(int32(n))
 	default:
 		return ""
 	}
-	n = -n
-	if n == 0 || n > maxErrno {
+	number := -n
+	if number == 0 || number > maxErrno || s.enum != nil && output.Enumerator(s.enum, n) != "" {
 		return ""
 	}
-	if name := errno.Name(n); name != "" {
+	if name := errno.Name(number); name != "" {
 		return name
 	}
-	return strconv.FormatUint(n, 10)
+	return strconv.FormatUint(number, 10)
 }

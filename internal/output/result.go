@@ -33,7 +33,7 @@ func appendResultText(dst []byte, f *plan.Probe, v uint64) []byte {
 	case *btf.Pointer:
 		return appendPointer(dst, v)
 	case *btf.Enum:
-		if name := enumerator(t, v); name != "" {
+		if name := Enumerator(t, v); name != "" {
 			return terminal.AppendName(dst, name)
 		}
 	case *btf.Int:
@@ -62,7 +62,7 @@ func resultError(t btf.Type, v uint64) (name string, ok bool) {
 	size, signed, _ := expr.Number(t)
 	e, enum := btf.UnderlyingType(t).(*btf.Enum)
 	switch {
-	case enum && enumerator(e, v) != "":
+	case enum && Enumerator(e, v) != "":
 		return "", false
 	case size == 4 && (signed || enum), layout.Unknown(t) && v>>32 == 0:
 		v = uint64(int32(v))
@@ -83,8 +83,8 @@ func appendPointer(dst []byte, v uint64) []byte {
 	return strconv.AppendUint(append(dst, "0x"...), v, 16)
 }
 
-// enumerator returns the name of an enum's value, or "".
-func enumerator(e *btf.Enum, v uint64) string {
+// Enumerator returns the name of an enum's value, or "".
+func Enumerator(e *btf.Enum, v uint64) string {
 	keep := uint64(1)<<(8*e.Size) - 1 // of 8 bytes: all bits
 	for _, x := range e.Values {
 		if x.Value&keep == v&keep {
