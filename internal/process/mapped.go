@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"path"
 	"strconv"
 	"strings"
@@ -48,11 +49,15 @@ func (m *Mapped) Open(root fs.FS) fs.File { return openMapped(root, m.pid, &m.ma
 
 // Bias returns how far the addresses of the process are from those that the file, which has these segments, was linked for.
 func (m *Mapped) Bias(segments []elf.ProgHeader) (uint64, bool) {
-	for _, p := range segments {
-		// A segment is mapped from the beginning of its first page, which may have the end of another one. Pages are
-		// no larger than segments are aligned to.
-		if page := max(p.Align, pageSize); p.Flags&elf.PF_X != 0 && m.offset >= p.Off&^(page-1) && m.offset < p.Off+p.Filesz {
-			return m.start - (m.offset - p.Off + p.Vaddr), true
+	// A segment is mapped from the beginning of its first page, which may have the end of another one. Pages are
+	// no larger than segments are aligned to, but mostly smaller: then what is before the first one of 4 KiB is
+	// not mapped, and may be another segment.
+	for _, largest := range []uint64{pageSize, math.MaxUint64} {
+		for _, p := range segments {
+			page := min(max(p.Align, pageSize), largest)
+			if p.Flags&elf.PF_X != 0 && m.offset >= p.Off&^(page-1) && m.offset < p.Off+p.Filesz {
+				return m.start - (m.offset - p.Off + p.Vaddr), true
+			}
 		}
 	}
 	return 0, false

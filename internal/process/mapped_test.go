@@ -40,6 +40,9 @@ func TestBias(t *testing.T) {
 	llvm := []elf.ProgHeader{{Flags: elf.PF_R, Filesz: 0x5ec}, {Flags: elf.PF_R | elf.PF_X, Off: 0x5f0, Vaddr: 0x15f0, Filesz: 0x200}}
 	// llvm's layout for arm64, whose pages may have 4, 16 or 64 KiB.
 	wide := []elf.ProgHeader{{Flags: elf.PF_R, Filesz: 0x1a6c4, Align: 0x10000}, {Flags: elf.PF_R | elf.PF_X, Off: 0x1a6c8, Vaddr: 0x2a6c8, Filesz: 0x5000, Align: 0x10000}}
+	// Segments are in order of their addresses, not of their places in the file. The first one is aligned to more than its page,
+	// and the second one lies in the 64 KiB before it.
+	turned := []elf.ProgHeader{{Flags: elf.PF_R | elf.PF_X, Off: 0x18000, Vaddr: 0x18000, Filesz: 0x1000, Align: 0x10000}, {Flags: elf.PF_R | elf.PF_X, Off: 0x11000, Vaddr: 0x31000, Filesz: 0x2000, Align: 0x1000}}
 	for _, c := range []struct {
 		segments      []elf.ProgHeader
 		start, offset uint64
@@ -52,6 +55,8 @@ func TestBias(t *testing.T) {
 		{wide, 0x7f0000028000, 0x18000, 0x7f0000000000, true},
 		{wide, 0x7f0000020000, 0x10000, 0x7f0000000000, true},
 		{wide, 0x7f0000010000, 0xf000, 0, false},
+		{turned, 0x7f0000018000, 0x18000, 0x7f0000000000, true},
+		{turned, 0x7f0000031000, 0x11000, 0x7f0000000000, true},
 		{gnu, 0x7f0000001000, 0x9000, 0, false},
 		{nil, 0x1000, 0, 0, false},
 	} {
