@@ -69,14 +69,24 @@ func TestBrowserTree(t *testing.T) {
 	}
 }
 
-// TestBrowserErrorOfVoid: the row of a session whose entry function returns void has the error that came up to it.
-func TestBrowserErrorOfVoid(t *testing.T) {
+// TestBrowserErrorOfCallee: the row of a session whose entry function returns void, or has not returned, has the error that came
+// up to it.
+func TestBrowserErrorOfCallee(t *testing.T) {
 	b := newBrowser(t, 1200, 700)
-	k := formattest.New(t, "t_")
-	k.Sessions(false, "t_open", "t_read", "t_alloc")
-	b.open(printed(t, New(k.Run), k.Quiet()))
-	if got, want := eval[string](b, "document.querySelector('.row').innerText"), "+0.000000\n1.000 µs\ncat\n8\nt_open\n-ENOMEM\nin t_alloc [NULL]   "; got != want {
-		t.Errorf("%q, want %q", got, want)
+	for name, of := range map[string]func(*formattest.Trace) *session.Session{
+		"void": (*formattest.Trace).Quiet,
+		"open": func(k *formattest.Trace) *session.Session {
+			s := k.Failed()
+			s.Chain.Frames[0].Finished = false
+			return s
+		},
+	} {
+		k := formattest.New(t, "t_")
+		k.Sessions(false, "t_open", "t_read", "t_alloc")
+		b.open(printed(t, New(k.Run), of(k)))
+		if got, want := eval[string](b, "document.querySelector('.row').innerText"), "+0.000000\n1.000 µs\ncat\n8\nt_open\n-ENOMEM\nin t_alloc [NULL]   "; got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
 	}
 }
 

@@ -116,7 +116,7 @@ function callOf(o, line) {
 
 function sessionOf(o, line) {
 	const nodes = nodesOf(o, false), calls = o.calls || [], leaf = calls[calls.length - 1], entry = calls[0];
-	const failed = calls.find((c) => c.failed); // the outermost call whose result can show an error has that of the session
+	const failed = calls.find((c) => c.failed && !c.open); // the outermost call whose result can show an error has that of the session
 	const args = (entry && flatAll(entry.args || entry.values, rowText, hexValue)) || flatAll((o.trace?.[0] || {}).args, rowText, hexValue);
 	const err = o.failed && failed ? failure(failed.result) : "";
 	let more = o.state === "returned" ? "" : o.state + " ";
