@@ -72,7 +72,7 @@ func (w *Watcher) empty() {
 // mostPending bounds what is kept for whoever asks.
 const mostPending = 1 << 20
 
-// now returns the time of the clock that records have.
+// now returns the time of the clock that records have, but for the offset of a time namespace.
 func now() uint64 {
 	var t unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &t) // every kernel has this clock
@@ -80,8 +80,12 @@ func now() uint64 {
 }
 
 // read takes what is in the buffers. It began at a time that is given: the buffers are read one after
-// another, so what is newer may have had causes on a CPU whose buffer was read before.
+// another, so what is newer may have had causes on a CPU whose buffer was read before. What was pending already
+// happened before this began, whatever the clock says: in a time namespace it is not that of the records.
 func (w *Watcher) read(began uint64) {
+	if n := len(w.pending); n > w.settled {
+		began = max(began, w.pending[n-1].Time)
+	}
 	for _, r := range w.rings {
 		w.pending = r.read(w.pending)
 	}
@@ -100,7 +104,7 @@ func (w *Watcher) read(began uint64) {
 }
 
 // Take appends the events since the last call to dst, in order of time: all that happened before this call, and
-// none that happened since.
+// none that happened since. In a time namespace whose clock is behind, events are late by one reading.
 func (w *Watcher) Take(dst []Event) []Event {
 	w.mu.Lock()
 	defer w.mu.Unlock()

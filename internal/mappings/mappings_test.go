@@ -81,17 +81,11 @@ func FuzzDecode(f *testing.F) {
 func TestOrder(t *testing.T) {
 	cpus := []*ring{memoryRing(), memoryRing()}
 	w := Watcher{rings: cpus}
-	fork := binary.LittleEndian.AppendUint64(make([]byte, 16), 0)
+	fork := make([]byte, 24)
 	take := func(began uint64, want ...uint64) {
 		t.Helper()
 		w.read(began)
-		var got []uint64
-		for _, e := range w.take(nil) {
-			got = append(got, e.Time)
-		}
-		if !slices.Equal(got, want) {
-			t.Errorf("taken at %d: %d, want %d", began, got, want)
-		}
+		w.checkTaken(t, began, want)
 	}
 	cpus[0].write(recordAt(30, unix.PERF_RECORD_FORK, 0, fork))
 	cpus[1].write(recordAt(20, unix.PERF_RECORD_FORK, 0, fork))
@@ -100,9 +94,45 @@ func TestOrder(t *testing.T) {
 	cpus[1].write(recordAt(45, unix.PERF_RECORD_FORK, 0, fork))
 	w.read(50) // as from time to time, if nobody asks
 	cpus[0].write(recordAt(60, unix.PERF_RECORD_FORK, 0, fork))
-	take(65, 45, 60)
-	take(80, 70)
-	take(90)
+	cpus[1].write(recordAt(90, unix.PERF_RECORD_FORK, 0, fork)) // while the next reading goes on
+	take(75, 45, 60, 70)
+	cpus[0].write(recordAt(80, unix.PERF_RECORD_FORK, 0, fork))
+	take(95, 80, 90)
+	take(99)
+}
+
+// TestOrderOfAnotherClock: in a time namespace whose clock is behind that of the records, an event is told with the next
+// reading, after all that happened before it.
+func TestOrderOfAnotherClock(t *testing.T) {
+	cpus := []*ring{memoryRing(), memoryRing()}
+	w := Watcher{rings: cpus}
+	fork := make([]byte, 24)
+	take := func(want ...uint64) {
+		t.Helper()
+		const behind = 1
+		w.read(behind)
+		w.checkTaken(t, behind, want)
+	}
+	cpus[1].write(recordAt(70, unix.PERF_RECORD_COMM, miscCommExec, fork))
+	take()
+	cpus[0].write(recordAt(60, unix.PERF_RECORD_FORK, 0, fork))
+	cpus[1].write(recordAt(90, unix.PERF_RECORD_FORK, 0, fork))
+	take(60, 70)
+	cpus[0].write(recordAt(80, unix.PERF_RECORD_FORK, 0, fork))
+	w.read(2) // as from time to time, if nobody asks
+	take(80, 90)
+	take()
+}
+
+func (w *Watcher) checkTaken(t *testing.T, began uint64, want []uint64) {
+	t.Helper()
+	var got []uint64
+	for _, e := range w.take(nil) {
+		got = append(got, e.Time)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("taken at %d: %d, want %d", began, got, want)
+	}
 }
 
 // memoryRing is a ring that no kernel writes.
