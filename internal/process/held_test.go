@@ -92,11 +92,15 @@ func TestMainThreadEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
 			tmp := filepath.Join(root, "proc/7/root/tmp")
+			thread := func(dir string) error {
+				dir = filepath.Join(root, dir)
+				return errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "stat"), []byte(stat("py", 26, 28)), 0o600))
+			}
 			task := "proc/7/task/7"
 			if before {
 				task = "proc/7/task/9"
 			}
-			if err := errors.Join(os.MkdirAll(tmp, 0o755), os.MkdirAll(filepath.Join(root, task), 0o755), os.Mkdir(filepath.Join(root, "tmp"), 0o755),
+			if err := errors.Join(os.MkdirAll(tmp, 0o755), thread(task), os.Mkdir(filepath.Join(root, "tmp"), 0o755),
 				os.WriteFile(filepath.Join(root, "proc/7/maps"), []byte("5000-6000 r-xp 0 00:00 0 \n"), 0o600),
 				os.WriteFile(filepath.Join(root, "proc/7/status"), []byte("Name:\tpy\nNSpid:\t7\t3\n"), 0o600)); err != nil {
 				t.Fatal(err)
@@ -119,6 +123,9 @@ func TestMainThreadEnds(t *testing.T) {
 				}
 			}
 			if !before {
+				if err := thread("proc/7/task/9"); err != nil {
+					t.Fatal(err)
+				}
 				tell(mappings.Event{Kind: mappings.Forked, PID: 7, TID: 9, Parent: 7, Time: 2, ParentShare: true})
 			}
 			writes("5000 10 f\n")

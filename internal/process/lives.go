@@ -26,6 +26,7 @@ type Source interface {
 // lives are the processes of the machine from some moment on, by their numbers in ksnoop's
 // PID namespace: a number has a life for each program that it executes.
 type lives struct {
+	root   fs.FS
 	source Source
 	events []mappings.Event
 	of     map[uint32][]*life // in order of time
@@ -59,6 +60,7 @@ type life struct {
 
 	// A process goes on when its main thread has ended, as long as there is another one.
 	others    map[uint32]struct{} // threads but the main one
+	unlisted  bool                // it was there before, and /proc was not asked for its threads yet
 	mainEnded bool
 
 	generates bool  // code of no file is mapped
@@ -76,7 +78,7 @@ type timed struct {
 // newLives remembers the processes that there are, and follows them. A process that is
 // missing in /proc's numbers is known from its next exec on.
 func newLives(root fs.FS, source Source) *lives {
-	l := &lives{source: source, of: map[uint32][]*life{}}
+	l := &lives{root: root, source: source, of: map[uint32][]*life{}}
 	entries, _ := fs.ReadDir(root, "proc") // whoever has no /proc gets no names
 	for _, e := range entries {
 		pid, err := strconv.ParseUint(e.Name(), 10, 32)
@@ -84,22 +86,10 @@ func newLives(root fs.FS, source Source) *lives {
 			continue
 		}
 		if maps, err := readMaps(root, uint32(pid)); err == nil {
-			l.begin(uint32(pid), newLife(root, uint32(pid), maps))
+			l.begin(uint32(pid), &life{maps: untimed(maps), unlisted: true})
 		}
 	}
 	return l
-}
-
-// newLife returns the life of a process that there is already.
-func newLife(root fs.FS, pid uint32, maps []mapping) *life {
-	n := &life{maps: untimed(maps)}
-	threads, _ := fs.ReadDir(root, procOf(pid)+"/task") // it may have ended
-	for _, e := range threads {
-		if tid, err := strconv.ParseUint(e.Name(), 10, 32); err == nil && uint32(tid) != pid {
-			n.starts(uint32(tid))
-		}
-	}
-	return n
 }
 
 func untimed(maps []mapping) []timed {
@@ -180,7 +170,7 @@ func (l *lives) apply(e *mappings.Event) {
 			l.keeper.generates(e.PID, in)
 		}
 	case mappings.Ended:
-		if in := l.at(e.PID, e.Time); in != nil && in.ends(e) {
+		if in := l.at(e.PID, e.Time); in != nil && l.ends(in, e) {
 			l.end(e.PID, in)
 		}
 	}
@@ -194,14 +184,25 @@ func (n *life) starts(tid uint32) {
 	n.others[tid] = struct{}{}
 }
 
-// ends takes note of the end of a thread, and reports whether it was the last one.
-func (n *life) ends(e *mappings.Event) bool {
+// ends takes note of the end of a thread, and reports whether it was the last one of a life.
+func (l *lives) ends(n *life, e *mappings.Event) bool {
 	if e.TID == e.PID {
+		l.list(e.PID, n)
 		n.mainEnded = true
 	} else {
 		delete(n.others, e.TID)
 	}
 	return n.mainEnded && len(n.others) == 0
+}
+
+// list asks for the threads of a process that was there before. There may be many in each process, and few processes
+// go on without their main thread, so this is not done at first.
+func (l *lives) list(pid uint32, n *life) {
+	own := l.of[pid]
+	if n.unlisted && own[len(own)-1] == n { // else /proc knows the threads of a later life
+		n.others = otherThreads(l.root, pid)
+	}
+	n.unlisted = false
 }
 
 // begin adds a life, which ends the one before it. If it is told late, it is over itself. Where there are too many,

@@ -4,7 +4,9 @@ package process
 
 import (
 	"fmt"
+	"io/fs"
 	"slices"
+	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -80,6 +82,66 @@ type ends struct{ of []uint64 }
 
 func (e *ends) generates(uint32, *life) {}
 func (e *ends) over(_ uint32, of *life) { e.of = append(e.of, of.from) }
+
+// listings is a file system that counts which threads are listed.
+type listings struct {
+	fstest.MapFS
+	count int
+}
+
+func (f *listings) ReadDir(name string) ([]fs.DirEntry, error) {
+	if strings.HasSuffix(name, "/task") {
+		f.count++
+	}
+	return f.MapFS.ReadDir(name)
+}
+
+// TestThreadsListed: the threads of a process that was there before are listed when its main thread has ended, and not earlier.
+// A process is over with the last one that goes on.
+func TestThreadsListed(t *testing.T) {
+	const runs, exits = "9 (java) S 1 7 7 0 -1 4194368 0", "9 (java) R 1 7 7 0 -1 4194372 0" // with PF_EXITING
+	ended := func(tid uint32, time uint64) mappings.Event {
+		return mappings.Event{Kind: mappings.Ended, PID: 7, TID: tid, Time: time}
+	}
+	forked := func(time uint64) mappings.Event {
+		return mappings.Event{Kind: mappings.Forked, PID: 7, TID: 7, Parent: 5, Time: time}
+	}
+	for name, c := range map[string]struct {
+		threads  map[uint32]string // that are there when events are read, with their stat
+		events   []mappings.Event
+		over     []int // how many lives are over after each event
+		listings int
+	}{
+		"another thread ends":               {map[uint32]string{7: runs, 9: runs}, []mappings.Event{ended(9, 8)}, []int{0}, 0},
+		"another thread goes on":            {map[uint32]string{7: exits, 9: runs}, []mappings.Event{ended(7, 8), ended(9, 9)}, []int{0, 1}, 1},
+		"the others have ended before":      {map[uint32]string{7: exits}, []mappings.Event{ended(9, 8), ended(7, 9)}, []int{0, 1}, 1},
+		"the end of another thread is lost": {map[uint32]string{7: exits}, []mappings.Event{ended(7, 9)}, []int{1}, 1},
+		"another thread is on its way out":  {map[uint32]string{7: exits, 9: exits}, []mappings.Event{ended(9, 8), ended(7, 9)}, []int{0, 1}, 1},
+		"nothing is left":                   {nil, []mappings.Event{ended(7, 8), ended(9, 9)}, []int{1, 1}, 1},
+		"the number is used again":          {map[uint32]string{7: runs, 20: runs}, []mappings.Event{ended(7, 8), forked(10)}, []int{0, 1}, 1},
+		"and its end is told late":          {map[uint32]string{7: runs, 20: runs}, []mappings.Event{forked(10), ended(7, 8)}, []int{1, 1}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := &listings{MapFS: fstest.MapFS{"proc/7/maps": {Data: []byte("5000-6000 r-xp 0 00:00 1 /bin/java\n")}, "proc/7/task/9/stat": {Data: []byte(runs)}}}
+			l := newLives(root, &told{})
+			keeper := &ends{}
+			l.keeper = keeper
+			root.MapFS = fstest.MapFS{}
+			for tid, stat := range c.threads {
+				root.MapFS[fmt.Sprintf("proc/7/task/%d/stat", tid)] = &fstest.MapFile{Data: []byte(stat)}
+			}
+			for i := range c.events {
+				l.apply(&c.events[i])
+				if over := len(slices.Compact(slices.Clone(keeper.of))); over != c.over[i] {
+					t.Errorf("after event %d, %d lives are over, want %d", i, over, c.over[i])
+				}
+			}
+			if root.count != c.listings {
+				t.Errorf("threads were listed %d times, want %d", root.count, c.listings)
+			}
+		})
+	}
+}
 
 // TestMappedAgain: mappings that are told again take no room, however often that happens, and what has no
 // room is counted.

@@ -93,16 +93,56 @@ type identity struct{ code, stack string }
 // parseStat reads a thread's name and the identity of its address space from
 // /proc/PID/task/TID/stat. The name is in parentheses and may contain some itself.
 func parseStat(text []byte) (comm string, id identity, ok bool) {
-	open, end := bytes.IndexByte(text, '('), bytes.LastIndexByte(text, ')')
-	if open < 0 || end < open {
-		return "", id, false
-	}
-	fields := strings.Fields(string(text[end+1:]))
-	const startCode, startStack = 26 - 3, 28 - 3 // proc(5) counts from 1; the first two fields come before
+	const startCode, startStack = 26 - firstField, 28 - firstField
+	comm, fields := statFields(text)
 	if len(fields) <= startStack {
 		return "", id, false
 	}
-	return string(text[open+1 : end]), identity{fields[startCode], fields[startStack]}, true
+	return comm, identity{fields[startCode], fields[startStack]}, true
+}
+
+// firstField is what proc(5) counts the first field of stat behind the name as.
+const firstField = 3
+
+// statFields returns the name in stat and the fields behind it.
+func statFields(text []byte) (comm string, fields []string) {
+	open, end := bytes.IndexByte(text, '('), bytes.LastIndexByte(text, ')')
+	if open < 0 || end < open {
+		return "", nil
+	}
+	return string(text[open+1 : end]), strings.Fields(string(text[end+1:]))
+}
+
+// otherThreads returns the threads of a process but the main one. Those that are about to end, and may have been told
+// to have ended, are left out.
+func otherThreads(root fs.FS, pid uint32) map[uint32]struct{} {
+	others := map[uint32]struct{}{}
+	dir := procOf(pid) + "/task"
+	threads, _ := fs.ReadDir(root, dir) // the process may have ended
+	for _, e := range threads {
+		tid, err := strconv.ParseUint(e.Name(), 10, 32)
+		if err != nil || uint32(tid) == pid {
+			continue
+		}
+		if text, err := fs.ReadFile(root, dir+"/"+e.Name()+"/stat"); err == nil && !exits(text) {
+			others[uint32(tid)] = struct{}{}
+		}
+	}
+	return others
+}
+
+// exits reports whether stat is that of a thread on its way out, which the kernel does not call a zombie yet.
+func exits(stat []byte) bool {
+	const (
+		flags     = 9 - firstField
+		pfExiting = 0x4 // PF_EXITING of include/linux/sched.h, set before perf tells of the end
+	)
+	_, fields := statFields(stat)
+	if len(fields) <= flags {
+		return true
+	}
+	n, err := strconv.ParseUint(fields[flags], 10, 32)
+	return err != nil || n&pfExiting != 0
 }
 
 // errNoMaps says that a process has ended, or is a thread of the kernel.

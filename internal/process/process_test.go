@@ -109,6 +109,30 @@ func TestParseStat(t *testing.T) {
 	}
 }
 
+// TestExits: what the kernel says of a thread that ends has PF_EXITING (4) in its flags, the 9th field of proc(5).
+func TestExits(t *testing.T) {
+	for _, c := range []struct {
+		stat string
+		want bool
+	}{
+		{"9 (a) R) S 1 7 7 0 -1 4194368 0", false},
+		{"9 (a) R) R 1 7 7 0 -1 4194372 0", true},
+		{"9 (a) R 1", true},
+		{"", true},
+	} {
+		if got := exits([]byte(c.stat)); got != c.want {
+			t.Errorf("%q: %v, want %v", c.stat, got, c.want)
+		}
+	}
+	text, err := os.ReadFile("/proc/thread-self/stat")
+	if err != nil {
+		t.Skip(err)
+	}
+	if exits(text) {
+		t.Errorf("this thread ends: %s", text)
+	}
+}
+
 // build compiles a C program and returns it and its functions' addresses.
 func build(t *testing.T, args ...string) []byte {
 	t.Helper()
