@@ -215,18 +215,33 @@ static __always_inline __u32 tgid_of(struct task_struct *task)
 	return tgid;
 }
 
-// process_fork adds a process to the family if its parent is a member.
-SEC("raw_tp/sched_process_fork")
-int process_fork(__u64 *ctx)
+// adopt adds a child to the family if its parent, a process, is a member.
+static __always_inline void adopt(__u32 parent, struct task_struct *child)
 {
-	__u32 tgid = tgid_of((void *)ctx[0]);
+	__u32 tgid;
 	__u8 one = 1;
 
-	if (!bpf_map_lookup_elem(&family, &tgid))
-		return 0;
-	tgid = tgid_of((void *)ctx[1]);
+	if (!bpf_map_lookup_elem(&family, &parent))
+		return;
+	tgid = tgid_of(child);
 	if (bpf_map_update_elem(&family, &tgid, &one, BPF_ANY))
 		ks_count(LOST_FAMILY);
+}
+
+// process_fork runs where the current task makes a new one ready to run, with interrupts off: no task is preempted in it,
+// so that the kernel never skips it for another one on that CPU.
+SEC("raw_tp/sched_wakeup_new")
+int process_fork(__u64 *ctx)
+{
+	adopt(bpf_get_current_pid_tgid() >> 32, (void *)ctx[0]);
+	return 0;
+}
+
+// process_fork_early is for kernels whose hash maps may not take memory where process_fork runs. It runs a little earlier.
+SEC("raw_tp/sched_process_fork")
+int process_fork_early(__u64 *ctx)
+{
+	adopt(tgid_of((void *)ctx[0]), (void *)ctx[1]);
 	return 0;
 }
 

@@ -32,6 +32,9 @@ type Settings struct {
 	Lists    uint32 // how many probes MapLists is to hold; 0: it is not used
 	Tail     Tail
 	Paths    Paths // ways through functions
+	// EarlyFork says that hash maps may not take memory where a task is made ready to run, as up to Linux 6.0,
+	// where that is kmalloc's. Then programs are told of new tasks before.
+	EarlyFork bool
 	// Untyped says that the kernel's BTF cannot be seen: programs use helpers instead of plain
 	// loads. There are no sessions then.
 	Untyped bool
@@ -81,8 +84,13 @@ func Engine(s Settings) (*ebpf.CollectionSpec, error) {
 	delete(spec.Programs, engineProgLibrary)
 	delete(spec.Programs, ProgListPIDs)
 	if !s.Filter.Family {
-		delete(spec.Programs, ProgFork)
 		delete(spec.Programs, ProgFree)
+	}
+	if !s.Filter.Family || s.EarlyFork {
+		delete(spec.Programs, ProgFork)
+	}
+	if !s.Filter.Family || !s.EarlyFork {
+		delete(spec.Programs, ProgForkEarly)
 	}
 	var config engineConfig // 0: only idle tasks are left out
 	if !s.TraceSelf {

@@ -884,75 +884,76 @@ type engineUserReturn struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	engineMapArguments       = "arguments"
-	engineMapBranches        = "branches"
-	engineMapCopies          = "copies"
-	engineMapCounters        = "counters"
-	engineMapEvents          = "events"
-	engineMapFamily          = "family"
-	engineMapFarFrames       = "far_frames"
-	engineMapLists           = "lists"
-	engineMapPathSites       = "path_sites"
-	engineMapPaths           = "paths"
-	engineMapScratches       = "scratches"
-	engineMapSessions        = "sessions"
-	engineMapSites           = "sites"
-	engineMapSpanPlaces      = "span_places"
-	engineMapStacks          = "stacks"
-	engineProgLibrary        = "library"
-	engineProgListPids       = "list_pids"
-	engineProgPathStep       = "path_step"
-	engineProgProcessFork    = "process_fork"
-	engineProgProcessFree    = "process_free"
-	engineProgSessionExec    = "session_exec"
-	engineProgSessionExit    = "session_exit"
-	engineProgSessionFree    = "session_free"
-	engineProgSessionHung    = "session_hung"
-	engineProgSessionLibrary = "session_library"
-	engineProgSessionSwitch  = "session_switch"
-	engineProgStashExit      = "stash_exit"
-	engineVarAbiOnly         = "abi_only"
-	engineVarCgroups         = "cgroups"
-	engineVarComms           = "comms"
-	engineVarFarGroups       = "far_groups"
-	engineVarFilter          = "filter"
-	engineVarFrameSize       = "frame_size"
-	engineVarFreeSessions    = "free_sessions"
-	engineVarFreshSessions   = "fresh_sessions"
-	engineVarGroupMask       = "group_mask"
-	engineVarGuardedCalls    = "guarded_calls"
-	engineVarHalfSize        = "half_size"
-	engineVarHomeMask        = "home_mask"
-	engineVarHomeShift       = "home_shift"
-	engineVarIndexShift      = "index_shift"
-	engineVarLeftOut         = "left_out"
-	engineVarLogSize         = "log_size"
-	engineVarMarkDue         = "mark_due"
-	engineVarNoBuffer        = "no_buffer"
-	engineVarNotComms        = "not_comms"
-	engineVarNothing         = "nothing"
-	engineVarOpenSessions    = "open_sessions"
-	engineVarPathMask        = "path_mask"
-	engineVarPathsOpen       = "paths_open"
-	engineVarPidNamespace    = "pid_namespace"
-	engineVarRateLimit       = "rate_limit"
-	engineVarRowsHalf        = "rows_half"
-	engineVarRunning         = "running"
-	engineVarSessionCount    = "session_count"
-	engineVarSessionSize     = "session_size"
-	engineVarSettings        = "settings"
-	engineVarShardMask       = "shard_mask"
-	engineVarStackMask       = "stack_mask"
-	engineVarStashSize       = "stash_size"
-	engineVarStrayGuards     = "stray_guards"
-	engineVarTables          = "tables"
-	engineVarTailSettings    = "tail_settings"
-	engineVarUnmarked        = "unmarked"
-	engineVarUntyped         = "untyped"
-	engineVarWanted          = "wanted"
-	engineVarWindowCalls     = "window_calls"
-	engineVarWindowFirst     = "window_first"
-	engineVarWindowStart     = "window_start"
+	engineMapArguments         = "arguments"
+	engineMapBranches          = "branches"
+	engineMapCopies            = "copies"
+	engineMapCounters          = "counters"
+	engineMapEvents            = "events"
+	engineMapFamily            = "family"
+	engineMapFarFrames         = "far_frames"
+	engineMapLists             = "lists"
+	engineMapPathSites         = "path_sites"
+	engineMapPaths             = "paths"
+	engineMapScratches         = "scratches"
+	engineMapSessions          = "sessions"
+	engineMapSites             = "sites"
+	engineMapSpanPlaces        = "span_places"
+	engineMapStacks            = "stacks"
+	engineProgLibrary          = "library"
+	engineProgListPids         = "list_pids"
+	engineProgPathStep         = "path_step"
+	engineProgProcessFork      = "process_fork"
+	engineProgProcessForkEarly = "process_fork_early"
+	engineProgProcessFree      = "process_free"
+	engineProgSessionExec      = "session_exec"
+	engineProgSessionExit      = "session_exit"
+	engineProgSessionFree      = "session_free"
+	engineProgSessionHung      = "session_hung"
+	engineProgSessionLibrary   = "session_library"
+	engineProgSessionSwitch    = "session_switch"
+	engineProgStashExit        = "stash_exit"
+	engineVarAbiOnly           = "abi_only"
+	engineVarCgroups           = "cgroups"
+	engineVarComms             = "comms"
+	engineVarFarGroups         = "far_groups"
+	engineVarFilter            = "filter"
+	engineVarFrameSize         = "frame_size"
+	engineVarFreeSessions      = "free_sessions"
+	engineVarFreshSessions     = "fresh_sessions"
+	engineVarGroupMask         = "group_mask"
+	engineVarGuardedCalls      = "guarded_calls"
+	engineVarHalfSize          = "half_size"
+	engineVarHomeMask          = "home_mask"
+	engineVarHomeShift         = "home_shift"
+	engineVarIndexShift        = "index_shift"
+	engineVarLeftOut           = "left_out"
+	engineVarLogSize           = "log_size"
+	engineVarMarkDue           = "mark_due"
+	engineVarNoBuffer          = "no_buffer"
+	engineVarNotComms          = "not_comms"
+	engineVarNothing           = "nothing"
+	engineVarOpenSessions      = "open_sessions"
+	engineVarPathMask          = "path_mask"
+	engineVarPathsOpen         = "paths_open"
+	engineVarPidNamespace      = "pid_namespace"
+	engineVarRateLimit         = "rate_limit"
+	engineVarRowsHalf          = "rows_half"
+	engineVarRunning           = "running"
+	engineVarSessionCount      = "session_count"
+	engineVarSessionSize       = "session_size"
+	engineVarSettings          = "settings"
+	engineVarShardMask         = "shard_mask"
+	engineVarStackMask         = "stack_mask"
+	engineVarStashSize         = "stash_size"
+	engineVarStrayGuards       = "stray_guards"
+	engineVarTables            = "tables"
+	engineVarTailSettings      = "tail_settings"
+	engineVarUnmarked          = "unmarked"
+	engineVarUntyped           = "untyped"
+	engineVarWanted            = "wanted"
+	engineVarWindowCalls       = "window_calls"
+	engineVarWindowFirst       = "window_first"
+	engineVarWindowStart       = "window_start"
 )
 
 // loadEngine returns the embedded CollectionSpec for engine.
@@ -997,18 +998,19 @@ type engineSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type engineProgramSpecs struct {
-	Library        *ebpf.ProgramSpec `ebpf:"library"`
-	ListPids       *ebpf.ProgramSpec `ebpf:"list_pids"`
-	PathStep       *ebpf.ProgramSpec `ebpf:"path_step"`
-	ProcessFork    *ebpf.ProgramSpec `ebpf:"process_fork"`
-	ProcessFree    *ebpf.ProgramSpec `ebpf:"process_free"`
-	SessionExec    *ebpf.ProgramSpec `ebpf:"session_exec"`
-	SessionExit    *ebpf.ProgramSpec `ebpf:"session_exit"`
-	SessionFree    *ebpf.ProgramSpec `ebpf:"session_free"`
-	SessionHung    *ebpf.ProgramSpec `ebpf:"session_hung"`
-	SessionLibrary *ebpf.ProgramSpec `ebpf:"session_library"`
-	SessionSwitch  *ebpf.ProgramSpec `ebpf:"session_switch"`
-	StashExit      *ebpf.ProgramSpec `ebpf:"stash_exit"`
+	Library          *ebpf.ProgramSpec `ebpf:"library"`
+	ListPids         *ebpf.ProgramSpec `ebpf:"list_pids"`
+	PathStep         *ebpf.ProgramSpec `ebpf:"path_step"`
+	ProcessFork      *ebpf.ProgramSpec `ebpf:"process_fork"`
+	ProcessForkEarly *ebpf.ProgramSpec `ebpf:"process_fork_early"`
+	ProcessFree      *ebpf.ProgramSpec `ebpf:"process_free"`
+	SessionExec      *ebpf.ProgramSpec `ebpf:"session_exec"`
+	SessionExit      *ebpf.ProgramSpec `ebpf:"session_exit"`
+	SessionFree      *ebpf.ProgramSpec `ebpf:"session_free"`
+	SessionHung      *ebpf.ProgramSpec `ebpf:"session_hung"`
+	SessionLibrary   *ebpf.ProgramSpec `ebpf:"session_library"`
+	SessionSwitch    *ebpf.ProgramSpec `ebpf:"session_switch"`
+	StashExit        *ebpf.ProgramSpec `ebpf:"stash_exit"`
 }
 
 // engineMapSpecs contains maps before they are loaded into the kernel.
@@ -1189,18 +1191,19 @@ type engineVariables struct {
 //
 // It can be passed to loadEngineObjects or ebpf.CollectionSpec.LoadAndAssign.
 type enginePrograms struct {
-	Library        *ebpf.Program `ebpf:"library"`
-	ListPids       *ebpf.Program `ebpf:"list_pids"`
-	PathStep       *ebpf.Program `ebpf:"path_step"`
-	ProcessFork    *ebpf.Program `ebpf:"process_fork"`
-	ProcessFree    *ebpf.Program `ebpf:"process_free"`
-	SessionExec    *ebpf.Program `ebpf:"session_exec"`
-	SessionExit    *ebpf.Program `ebpf:"session_exit"`
-	SessionFree    *ebpf.Program `ebpf:"session_free"`
-	SessionHung    *ebpf.Program `ebpf:"session_hung"`
-	SessionLibrary *ebpf.Program `ebpf:"session_library"`
-	SessionSwitch  *ebpf.Program `ebpf:"session_switch"`
-	StashExit      *ebpf.Program `ebpf:"stash_exit"`
+	Library          *ebpf.Program `ebpf:"library"`
+	ListPids         *ebpf.Program `ebpf:"list_pids"`
+	PathStep         *ebpf.Program `ebpf:"path_step"`
+	ProcessFork      *ebpf.Program `ebpf:"process_fork"`
+	ProcessForkEarly *ebpf.Program `ebpf:"process_fork_early"`
+	ProcessFree      *ebpf.Program `ebpf:"process_free"`
+	SessionExec      *ebpf.Program `ebpf:"session_exec"`
+	SessionExit      *ebpf.Program `ebpf:"session_exit"`
+	SessionFree      *ebpf.Program `ebpf:"session_free"`
+	SessionHung      *ebpf.Program `ebpf:"session_hung"`
+	SessionLibrary   *ebpf.Program `ebpf:"session_library"`
+	SessionSwitch    *ebpf.Program `ebpf:"session_switch"`
+	StashExit        *ebpf.Program `ebpf:"stash_exit"`
 }
 
 func (p *enginePrograms) Close() error {
@@ -1209,6 +1212,7 @@ func (p *enginePrograms) Close() error {
 		p.ListPids,
 		p.PathStep,
 		p.ProcessFork,
+		p.ProcessForkEarly,
 		p.ProcessFree,
 		p.SessionExec,
 		p.SessionExit,

@@ -24,7 +24,7 @@ const volatile __u32 untyped;
 const volatile struct comms comms, not_comms;
 
 // The processes that are traced with their descendants. User space adds the first ones;
-// process_fork and process_free add and remove descendants.
+// process_fork, or process_fork_early, and process_free add and remove descendants.
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 65536);

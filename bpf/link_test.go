@@ -139,6 +139,7 @@ func TestEngine(t *testing.T) {
 	for _, s := range []Settings{
 		{RingSize: 4096}, {RingSize: 4096, Stash: NewStash(8, 1), InFlight: 1000}, {RingSize: 4096, Stash: NewStash(31<<10, 64), InFlight: 1},
 		{RingSize: 1 << 20, Filter: Filter{Family: true, PIDs: []uint32{1}, Comms: []string{"a very long name of a task"}}},
+		{RingSize: 4096, Filter: Filter{Family: true}, EarlyFork: true}, {RingSize: 4096, EarlyFork: true},
 	} {
 		spec, err := Engine(s)
 		if err != nil {
@@ -147,7 +148,7 @@ func TestEngine(t *testing.T) {
 		if n := spec.Maps[MapEvents].MaxEntries; n != s.RingSize {
 			t.Errorf("ring buffer of %d bytes, want %d", n, s.RingSize)
 		}
-		if (spec.Programs[ProgFork] != nil) != s.Filter.Family || spec.Programs[engineProgLibrary] != nil {
+		if late, early := spec.Programs[ProgFork] != nil, spec.Programs[ProgForkEarly] != nil; late != (s.Filter.Family && !s.EarlyFork) || early != (s.Filter.Family && s.EarlyFork) || spec.Programs[engineProgLibrary] != nil {
 			t.Errorf("%+v: programs %v", s, spec.Programs)
 		}
 		if (spec.Programs[ProgStashExit] != nil) != (s.Stash != Stash{}) {

@@ -27,8 +27,10 @@ const (
 	MapFamily   = engineMapFamily
 	MapSites    = engineMapSites
 	MapLists    = engineMapLists
-	ProgFork    = engineProgProcessFork
-	ProgFree    = engineProgProcessFree
+	// ProgFork and ProgFree are there if Settings.Filter has Family, and ProgForkEarly in place of ProgFork if EarlyFork is set.
+	ProgFork      = engineProgProcessFork
+	ProgForkEarly = engineProgProcessForkEarly
+	ProgFree      = engineProgProcessFree
 	// ProgStashExit is there if Settings.Stash has frames.
 	ProgStashExit = engineProgStashExit
 	// These are there if Settings.Sessions is not nil, the last ones if it has InProcess, and Hung.

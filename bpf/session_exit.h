@@ -56,8 +56,9 @@ int session_exec(__u64 *ctx)
 	return 0;
 }
 
-// session_free ends a session that the thread opened after session_exit, before its task
-// struct is freed and may become another thread's. That session is not reported.
+// session_free ends a session that the thread opened after session_exit, or for which the kernel skipped session_exit since
+// another task was preempted in it, before its task struct is freed and may become another thread's. That session is not
+// reported, but counted.
 SEC("tp_btf/sched_process_free")
 int session_free(__u64 *ctx)
 {
@@ -65,8 +66,10 @@ int session_free(__u64 *ctx)
 
 	if (!s)
 		return 0;
-	if (s->depth)
+	if (s->depth) {
+		add(LOST_RETURN, s->depth);
 		__sync_fetch_and_add(&open_sessions, -1);
+	}
 	s->depth = 0;
 	return ks_release(s);
 }

@@ -39,8 +39,10 @@ func (n skipped) since(then skipped) (d skipped) {
 	return d
 }
 
-// A following program is one of the engine's own, which follow what tasks do. The kernel skips each only where it runs
-// already: where a task was preempted in it, which takes PREEMPT_RT or a Linux that preempts programs of tracepoints, as 7.3 does.
+// A following program is one of the engine's own, which follow what tasks do, and with each run that is skipped something is
+// missed that nothing else tells of. The kernel skips it only where it runs already: where a task was preempted in it, which takes
+// PREEMPT_RT or a Linux that preempts programs of tracepoints, as 7.3 does. Two others are not of these: what ProgSessionExit
+// has missed is counted by ProgSessionFree, and what ProgStashExit did not free is freed when its place is wanted.
 type following struct{ program }
 
 // Close does nothing: the engine closes its programs.
@@ -92,8 +94,7 @@ var missedSince = version{6, 7}
 // uncounted says that some are not known: Linux counts those of a kprobe's
 // program, and tells of those of a kprobe and of a kprobe.multi link, since 6.7.
 func (t *Tracer) missed() (n skipped, uncounted bool) {
-	uncounted = t.options.Kernel != nil && !t.options.Kernel.AtLeast(missedSince.major, missedSince.minor) &&
-		slices.ContainsFunc(t.plan.Probes, func(p *plan.Probe) bool { return slices.Contains(byKprobe[:], p.Method) })
+	uncounted = t.olderThan(missedSince) && slices.ContainsFunc(t.plan.Probes, func(p *plan.Probe) bool { return slices.Contains(byKprobe[:], p.Method) })
 	for _, c := range t.probes {
 		known := true
 		switch c := c.(type) {

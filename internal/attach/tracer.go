@@ -213,6 +213,7 @@ func (t *Tracer) open() error {
 		return err
 	}
 	t.options.Code.Namespace = s.Namespace != bpf.Namespace{}
+	s.EarlyFork = t.olderThan(mapsAllocate)
 	s.Subprograms, s.Untyped, s.Wake = t.options.Code.Subprograms, t.options.untyped(), t.options.Latency == 0
 	if slices.ContainsFunc(t.plan.Probes, func(p *plan.Probe) bool { return !t.alone(p) }) {
 		s.Sites, s.Lists = uint32(len(t.plan.Probes)), uint32(len(t.plan.Probes))
@@ -292,9 +293,18 @@ func (t *Tracer) makeRoom(s *bpf.Settings) error {
 	return nil
 }
 
+// mapsAllocate is the Linux since which hash maps have an allocator of their own (bpf_mem_alloc), which may be used with the
+// lock of a run queue held.
+var mapsAllocate = version{6, 1}
+
+// olderThan reports whether the kernel is known to be older than a release.
+func (t *Tracer) olderThan(v version) bool {
+	return t.options.Kernel != nil && !t.options.Kernel.AtLeast(v.major, v.minor)
+}
+
 // followTasks attaches the engine's own programs.
 func (t *Tracer) followTasks(spec *ebpf.CollectionSpec) error {
-	for _, name := range []string{bpf.ProgFork, bpf.ProgFree, bpf.ProgStashExit, bpf.ProgSessionExit, bpf.ProgSessionExec, bpf.ProgSessionFree, bpf.ProgSessionSwitch} {
+	for _, name := range []string{bpf.ProgFork, bpf.ProgForkEarly, bpf.ProgFree, bpf.ProgStashExit, bpf.ProgSessionExit, bpf.ProgSessionExec, bpf.ProgSessionFree, bpf.ProgSessionSwitch} {
 		prog := t.engine.program(name)
 		if prog == nil {
 			continue
@@ -309,7 +319,10 @@ func (t *Tracer) followTasks(spec *ebpf.CollectionSpec) error {
 		if err != nil {
 			return fmt.Errorf("following processes: %w", err)
 		}
-		t.probes = append(t.probes, following{prog}, l)
+		t.probes = append(t.probes, l)
+		if name != bpf.ProgStashExit && name != bpf.ProgSessionExit {
+			t.probes = append(t.probes, following{prog})
+		}
 		if name == bpf.ProgSessionSwitch { // the others run when something ends, this one all the time
 			t.measured = append(t.measured, measured{prog, RunCost(layout.MethodTPBTF)})
 		}
