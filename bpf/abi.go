@@ -75,7 +75,7 @@ const (
 	LostInner  = Counter(engineCounterLOST_INNER) // calls of entry functions taken for calls within an earlier one whose return was not seen
 	// UnseenReturn are returns of functions of the process that the kernel will not show.
 	UnseenReturn = Counter(engineCounterUNSEEN_RETURN)
-	// MissedTask are starts, ends and switches of tasks for which the kernel did not run the engine's own programs.
+	// MissedTask are execs and ends of tasks for which the kernel did not run the engine's own programs.
 	MissedTask = Counter(engineCounterMISSED_TASK)
 	Counters   = Counter(engineCounterCOUNTERS) // how many there are
 )

@@ -110,7 +110,7 @@ enum counter {
 	SHORT_STACK = 28, /* user stacks that are deeper than what was copied of them; counted by user space */
 	LOST_INNER = 29, /* calls of entry functions taken for calls within an earlier one whose return was not seen */
 	UNSEEN_RETURN = 30, /* returns of functions of the process that the kernel will not show */
-	MISSED_TASK = 31, /* starts, ends and switches of tasks for which the kernel did not run the engine; counted by the kernel */
+	MISSED_TASK = 31, /* execs and ends of tasks for which the kernel did not run the engine; counted by the kernel */
 	COUNTERS = 32,
 };
 

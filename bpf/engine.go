@@ -32,8 +32,8 @@ type Settings struct {
 	Lists    uint32 // how many probes MapLists is to hold; 0: it is not used
 	Tail     Tail
 	Paths    Paths // ways through functions
-	// EarlyFork says that hash maps may not take memory where a task is made ready to run, as up to Linux 6.0,
-	// where that is kmalloc's. Then programs are told of new tasks before.
+	// EarlyFork says that hash maps may not take memory where a task is made ready to run. Up to Linux 6.0 they use kmalloc,
+	// which may want the lock that is held there. New tasks are then seen at sched_process_fork.
 	EarlyFork bool
 	// Untyped says that the kernel's BTF cannot be seen: programs use helpers instead of plain
 	// loads. There are no sessions then.

@@ -19,6 +19,14 @@ static __always_inline void give_up_inside(struct session *s, __u64 n)
 	s->keeps &= ~given_up;
 }
 
+// end_unseen counts a session as over, of whose calls no return was seen.
+static __always_inline void end_unseen(struct session *s)
+{
+	__sync_fetch_and_add(&open_sessions, -1);
+	if (!s->calls[0].result) // of a function of the kernel
+		add(LOST_INNER, s->inner);
+}
+
 // forget takes off the calls from index n on, whose returns were not seen, with the failing chains that hang under them. The session
 // ends if none is left. Of functions of the kernel, the calls of entry functions within it were most likely
 // no such calls: since each system call begins at another random offset in the stack, a call can be at
@@ -33,9 +41,7 @@ static __always_inline void forget(struct session *s, __u32 n)
 	s->failing = 0; // the chain in place hangs under the innermost call
 	give_up_inside(s, n);
 	if (!n) {
-		__sync_fetch_and_add(&open_sessions, -1);
-		if (!s->calls[0].result) // of a function of the kernel
-			add(LOST_INNER, s->inner);
+		end_unseen(s);
 		drop(s);
 	}
 }

@@ -68,7 +68,7 @@ int session_free(__u64 *ctx)
 		return 0;
 	if (s->depth) {
 		add(LOST_RETURN, s->depth);
-		__sync_fetch_and_add(&open_sessions, -1);
+		end_unseen(s);
 	}
 	s->depth = 0;
 	return ks_release(s);

@@ -25,6 +25,8 @@
  *    the documentation says.
  *  - A task that ends frees all frames of its stack (stash_exit). It still runs on that
  *    stack, so no other task can have it, and no call in flight on it returns any more.
+ *    Linux 7.3 skips stash_exit on a CPU where another task was preempted in it. Then the
+ *    next task that has this stack has stale frames on it, too.
  *  - A call that was deeper on the current stack than the current call is over. Whoever finds
  *    its frame in the way takes it (ended).
  *  - There remain frames of calls whose returns the kernel has skipped, in tasks that live on

@@ -59,6 +59,18 @@ printf first > /proc/$$/comm; read x < /dev/null; printf second > /proc/$$/comm;
 	}
 }
 
+// TestLiveEndedLast: a session that begins in the last call of a thread, after the kernel has told of its exit, is not shown, but
+// counted.
+func TestLiveEndedLast(t *testing.T) {
+	guest.Require(t)
+	const threads = 3
+	out, errs, status := ksnoop(t, "trace", "-S", "-T", "-s", "none", "-n", "true", "--attach=kprobe", "-e", "do_task_dead", "--",
+		"sh", "-c", fmt.Sprintf("for i in $(seq %d); do /bin/true; done; sleep 2", threads))
+	if n := counted(t, errs, "returns of calls in a session not seen"); n != threads || status != 0 || strings.Contains(out, "do_task_dead") {
+		t.Errorf("%d of %d, status %d\n%s\n%s", n, threads, status, out, errs)
+	}
+}
+
 // TestLiveNoRoom: predicates on results and times decide on calls whose values find no room in a session, too. A predicate that
 // needs such a value does not hold.
 func TestLiveNoRoom(t *testing.T) {

@@ -58,7 +58,8 @@ var unseen = [...]bpf.Counter{bpf.LostRingbuf, bpf.LostDepth, bpf.LostStash, bpf
 	bpf.LostNMI, bpf.LostInner, bpf.Missed, bpf.MissedReturn, bpf.UnseenReturn, bpf.Overwritten, bpf.LostKey, bpf.LostRow}
 
 // Unseen returns how many calls, or sessions, there were at most besides those that were
-// written. It is Unknown if a time was not looked at, or a process perhaps not followed.
+// written. It is Unknown if a time was not looked at, a process perhaps not followed, or the end of
+// a thread not seen, in whose session those of a later thread can hide.
 func (t *Tally) Unseen() uint64 {
 	if t.Lost[bpf.PausedTime] > 0 || t.Lost[bpf.LostFamily] > 0 || t.Lost[bpf.MissedTask] > 0 {
 		return Unknown
