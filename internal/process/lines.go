@@ -3,6 +3,7 @@
 package process
 
 import (
+	"crypto/sha256"
 	"debug/elf"
 	"errors"
 	"fmt"
@@ -36,13 +37,12 @@ const mostDebugInfo = 1 << 30
 // mostInfos is how many files with debug info are mapped at once.
 const mostInfos = 64
 
-// A described is a file whose debug info is wanted: its build ID, the process that has mapped it, and the name in
-// the root directory of that.
+// A described is a file whose debug info is wanted: what it was mapped as, by which process, and its build ID.
 type described struct {
 	fs.File
-	id   string
-	pid  uint32
-	path string
+	mapped fileID // with its name in the root directory of the process
+	pid    uint32
+	id     string // "" if it has none
 }
 
 // open returns the debug info of a file: that of its build ID, or what is in the file itself; nil if there is none.
@@ -61,7 +61,7 @@ func (l *Lines) open(f *described) (*debuginfo.Info, error) {
 	}
 	if own, ok := f.File.(*os.File); ok {
 		o.Beside = l.nameOf(own, f)
-		info, err := debuginfo.OpenFile(own, string(terminal.AppendName(nil, f.path)), o)
+		info, err := debuginfo.OpenFile(own, string(terminal.AppendName(nil, f.mapped.path)), o)
 		if err == nil {
 			return info, nil
 		}
@@ -101,7 +101,7 @@ func (l *Lines) nameOf(own *os.File, f *described) string {
 	if err != nil {
 		return ""
 	}
-	for _, name := range []string{filepath.Join(l.Root, f.path), filepath.Join(l.Root, procOf(f.pid), "root", f.path)} {
+	for _, name := range []string{filepath.Join(l.Root, f.mapped.path), filepath.Join(l.Root, procOf(f.pid), "root", f.mapped.path)} {
 		if found, err := os.Stat(name); err == nil && os.SameFile(info, found) {
 			return name
 		}
@@ -126,37 +126,45 @@ func (l *Lines) there(f *described) bool {
 	return s != nil && s.Type != elf.SHT_NOBITS
 }
 
-// unlined is what of debug info could not be read.
+// unlined is what of debug info could not be read. Images that are dropped are read again, which adds the same.
 type unlined struct {
-	errs []string
-	more int // errors that are not kept
-	// over has the files that were too many, up to mostSpaces, by build ID and name. Images that are dropped are read
-	// again.
-	over map[[2]string]bool
+	errs []string               // the first ones
+	seen few[[sha256.Size]byte] // hashes of all errors, which may be long
+	over few[fileID]            // files that were too many
 }
 
-// addOver counts a file that was too many, once.
+// few is a set of up to mostSpaces.
+type few[K comparable] map[K]bool
+
+// add adds k, and reports whether it was not there and there was room.
+func (f *few[K]) add(k K) bool {
+	if *f == nil {
+		*f = few[K]{}
+	}
+	if (*f)[k] || len(*f) >= mostSpaces {
+		return false
+	}
+	(*f)[k] = true
+	return true
+}
+
+// addOver counts a file that was too many. By its build ID it is one, whatever it was mapped as.
 func (u *unlined) addOver(f *described) {
-	if u.over == nil {
-		u.over = map[[2]string]bool{}
+	id := f.mapped
+	if f.id != "" {
+		id = fileID{buildID: f.id, path: id.path}
 	}
-	if len(u.over) < mostSpaces {
-		u.over[[2]string{f.id, f.path}] = true
-	}
+	u.over.add(id)
 }
 
-// add keeps an error, once.
+// add adds an error.
 func (u *unlined) add(err error) {
 	const most = 8
 	if err == nil {
 		return
 	}
 	text := string(terminal.AppendName(nil, strings.ReplaceAll(err.Error(), "\n", "; ")))
-	switch {
-	case slices.Contains(u.errs, text):
-	case len(u.errs) == most:
-		u.more++
-	default:
+	if u.seen.add(sha256.Sum256([]byte(text))) && len(u.errs) < most {
 		u.errs = append(u.errs, text)
 	}
 }
@@ -172,8 +180,8 @@ func (u *unlined) addInfo(info *debuginfo.Info, inlined bool) {
 // text says what could not be read; "" if that is nothing.
 func (u *unlined) text() string {
 	all := slices.Sorted(slices.Values(u.errs))
-	if u.more > 0 {
-		all = append(all, fmt.Sprintf("%d more", u.more))
+	if more := len(u.seen) - len(u.errs); more > 0 {
+		all = append(all, fmt.Sprintf("%d more", more))
 	}
 	if n := len(u.over); n > 0 {
 		all = append(all, fmt.Sprintf("%s had debug info that was not read, besides the first %d", plural.Of(n, "file{s}"), mostInfos))

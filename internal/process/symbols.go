@@ -356,7 +356,7 @@ func (s *Symbols) image(pid uint32, m *mapping) *image {
 			return nil // do not cache: another process may have the file
 		}
 		var err error
-		if img, err = s.read(&described{File: f, pid: pid, path: id.path}); err != nil && !notELF(err) {
+		if img, err = s.read(&described{File: f, pid: pid, mapped: id}); err != nil && !notELF(err) {
 			s.faults[id] = err
 		}
 	}

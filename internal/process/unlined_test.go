@@ -3,6 +3,8 @@
 package process
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -79,28 +81,62 @@ int main(int argc, char **argv) { return called(argc); }
 	}
 }
 
-// TestUnlinedOnce: a file that is dropped and read again is one file.
+// TestUnlinedOnce: a file that is dropped and read again is one file, as is one that is mapped by its inode and by its
+// build ID. Files of one name in two containers are two, if nothing says that they are the same.
 func TestUnlinedOnce(t *testing.T) {
-	program := compiled(t, "a.c", "int main(void) { return 0; }", []string{"gcc", "-g"})
-	other := compiled(t, "a.c", "int main(void) { return 1; }", []string{"gcc", "-g"})
-	s := newSymbols(os.DirFS("/"))
-	s.ShowLines(Lines{Root: "/"})
+	root := t.TempDir()
+	var files []mapping // of processes 7, 8 and 9
+	for i, id := range []string{"--build-id", "--build-id=none", "--build-id=none"} {
+		program := compiled(t, "a.c", fmt.Sprintf("int main(void) { return %d; }", i), []string{"gcc", "-g", "-Wl," + id})
+		in := filepath.Join(root, procOf(uint32(7+i)), "root/app")
+		if err := errors.Join(os.MkdirAll(filepath.Dir(in), 0o755), os.Rename(program, in)); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, mapping{file: fileID{path: "/app", inode: strconv.FormatUint(info.Sys().(*syscall.Stat_t).Ino, 10)}})
+	}
+	s := newSymbols(os.DirFS(root))
+	s.ShowLines(Lines{Root: root})
 	for range 2 {
-		for _, file := range []string{program, other} {
-			info, err := os.Stat(file)
-			if err != nil {
-				t.Fatal(err)
+		s.infos = mostInfos
+		for i := range files {
+			img := s.image(uint32(7+i), &files[i])
+			if img == nil || (img.buildID == "") != (i > 0) {
+				t.Fatalf("%+v: %+v", files[i], img)
 			}
-			s.infos = mostInfos
-			inode := strconv.FormatUint(info.Sys().(*syscall.Stat_t).Ino, 10)
-			if s.image(7, &mapping{file: fileID{path: file, inode: inode}}) == nil {
-				t.Fatalf("%s: not read", file)
+			if img.buildID != "" && s.image(7, &mapping{file: fileID{path: "/app", buildID: img.buildID}}) == nil {
+				t.Fatal("not read by its build ID")
 			}
 		}
 		s.keep(fileID{path: "/large"}, &image{names: mostKept})
 	}
-	if got, want := s.Unlined(), "2 files had debug info that was not read, besides the first 64"; got != want {
+	if got, want := s.Unlined(), "3 files had debug info that was not read, besides the first 64"; got != want {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestUnlinedErrors: an error is counted once, however often images are dropped and read again, and so many errors take
+// bounded memory.
+func TestUnlinedErrors(t *testing.T) {
+	var u unlined
+	for range 3 {
+		for i := range 9 {
+			u.add(fmt.Errorf("error %d", i))
+		}
+	}
+	const want = "error 0; error 1; error 2; error 3; error 4; error 5; error 6; error 7; 1 more"
+	if got := u.text(); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	for i := range 2 * mostSpaces {
+		u.add(fmt.Errorf("error %d", i))
+		u.addOver(&described{mapped: fileID{path: strconv.Itoa(i)}})
+	}
+	if len(u.errs) != 8 || len(u.seen) != mostSpaces || len(u.over) != mostSpaces {
+		t.Errorf("%d, %d and %d are kept", len(u.errs), len(u.seen), len(u.over))
 	}
 }
 
