@@ -87,10 +87,6 @@ func (s *Symbols) generates(pid uint32, of *life) {
 // over takes note of the end of a life, whose map is read now if addresses of it were asked for before. Otherwise
 // they may be asked for soon, since events are read later than they happen.
 func (s *Symbols) over(pid uint32, of *life) {
-	if of.over {
-		return
-	}
-	of.over = true
 	if of.held == nil || of.held.tmp == nil {
 		return
 	}

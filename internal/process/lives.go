@@ -115,8 +115,12 @@ func (l *lives) keep(pid uint32, n *life) {
 	}
 }
 
-// end takes note of the end of a life.
+// end takes note of the end of a life, once.
 func (l *lives) end(pid uint32, n *life) {
+	if n.over {
+		return
+	}
+	n.over = true
 	l.ended = append(l.ended, ended{pid, n})
 	if l.keeper != nil {
 		l.keeper.over(pid, n)
