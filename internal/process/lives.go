@@ -60,7 +60,7 @@ type life struct {
 
 	// A process goes on when its main thread has ended, as long as there is another one.
 	others    map[uint32]struct{} // threads but the main one
-	unlisted  bool                // it was there before, and /proc was not asked for its threads yet
+	unlisted  bool                // it was there before, and /proc has not told its threads yet
 	mainEnded bool
 
 	generates bool  // code of no file is mapped
@@ -190,23 +190,27 @@ func (n *life) starts(tid uint32) {
 
 // ends takes note of the end of a thread, and reports whether it was the last one of a life.
 func (l *lives) ends(n *life, e *mappings.Event) bool {
-	if e.TID == e.PID {
+	delete(n.others, e.TID)
+	n.mainEnded = n.mainEnded || e.TID == e.PID
+	if n.mainEnded && n.unlisted {
 		l.list(e.PID, n)
-		n.mainEnded = true
-	} else {
-		delete(n.others, e.TID)
 	}
-	return n.mainEnded && len(n.others) == 0
+	return n.mainEnded && !n.unlisted && len(n.others) == 0
 }
 
 // list asks for the threads of a process that was there before. There may be many in each process, and few processes
-// go on without their main thread, so this is not done at first.
+// go on without their main thread, so this is not done at first. It blocks reading, some 50 microseconds for a thread,
+// so it is done only for processes that generate code. Others are over with their main thread: if they do go on, they
+// may be forgotten early, and the map of code that they begin to generate by then is read only once.
 func (l *lives) list(pid uint32, n *life) {
 	own := l.of[pid]
-	if n.unlisted && own[len(own)-1] == n { // else /proc knows the threads of a later life
-		n.others = otherThreads(l.root, pid)
+	if !n.generates || own[len(own)-1] != n { // /proc knows the threads of the last life
+		n.unlisted = false
+		return
 	}
-	n.unlisted = false
+	if others, err := otherThreads(l.root, pid); err == nil {
+		n.others, n.unlisted = others, false
+	}
 }
 
 // begin adds a life, which ends the one before it. If it is told late, it is over itself. Where there are too many,

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/ksnoop/ksnoop/internal/mappings"
 )
 
@@ -80,20 +82,31 @@ func TestLateFork(t *testing.T) {
 // ends is a keeper that takes note of which lives are over.
 type ends struct{ of []uint64 }
 
-func (e *ends) generates(uint32, *life) {}
-func (e *ends) over(_ uint32, of *life) { e.of = append(e.of, of.from) }
+func (e *ends) generates(_ uint32, of *life) { of.generates = true }
+func (e *ends) over(_ uint32, of *life)      { e.of = append(e.of, of.from) }
 
-// listings is a file system that counts which threads are listed.
+// listings is a file system that counts how often threads are listed. It fails with some names.
 type listings struct {
 	fstest.MapFS
 	count int
+	fails map[string]error
 }
 
 func (f *listings) ReadDir(name string) ([]fs.DirEntry, error) {
 	if strings.HasSuffix(name, "/task") {
 		f.count++
 	}
+	if err := f.fails[name]; err != nil {
+		return nil, err
+	}
 	return f.MapFS.ReadDir(name)
+}
+
+func (f *listings) ReadFile(name string) ([]byte, error) {
+	if err := f.fails[name]; err != nil {
+		return nil, err
+	}
+	return f.MapFS.ReadFile(name)
 }
 
 // TestThreadsListed: the threads of a process that was there before are listed when its main thread has ended, and not earlier.
@@ -122,10 +135,11 @@ func TestThreadsListed(t *testing.T) {
 		"and its end is told late":          {map[uint32]string{7: runs, 20: runs}, []mappings.Event{forked(10), ended(7, 8)}, []int{1, 1}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			root := &listings{MapFS: fstest.MapFS{"proc/7/maps": {Data: []byte("5000-6000 r-xp 0 00:00 1 /bin/java\n")}, "proc/7/task/9/stat": {Data: []byte(runs)}}}
+			root := &listings{MapFS: fstest.MapFS{"proc/7/maps": {Data: []byte("5000-6000 r-xp 0 00:00 0 \n")}, "proc/7/task/9/stat": {Data: []byte(runs)}}}
 			l := newLives(root, &told{})
 			keeper := &ends{}
 			l.keeper = keeper
+			l.keepAll()
 			root.MapFS = fstest.MapFS{}
 			for tid, stat := range c.threads {
 				root.MapFS[fmt.Sprintf("proc/7/task/%d/stat", tid)] = &fstest.MapFile{Data: []byte(stat)}
@@ -138,6 +152,52 @@ func TestThreadsListed(t *testing.T) {
 			}
 			if root.count != c.listings {
 				t.Errorf("threads were listed %d times, want %d", root.count, c.listings)
+			}
+		})
+	}
+}
+
+// TestThreadsNotListed: the threads of a process that generates no code are not listed.
+func TestThreadsNotListed(t *testing.T) {
+	root := &listings{MapFS: fstest.MapFS{"proc/7/maps": {Data: []byte("5000-6000 r-xp 0 00:00 1 /bin/sh\n")}, "proc/7/task/9/stat": {Data: []byte("9 (sh) S 1")}}}
+	l := newLives(root, &told{})
+	l.keeper = &ends{}
+	l.keepAll()
+	l.apply(&mappings.Event{Kind: mappings.Ended, PID: 7, TID: 7, Time: 8})
+	if root.count != 0 || !l.at(7, 8).over {
+		t.Errorf("threads were listed %d times, and over is %v", root.count, l.at(7, 8).over)
+	}
+}
+
+// TestThreadsFail: a thread has ended only if /proc says so, and not if ksnoop has no descriptor left.
+func TestThreadsFail(t *testing.T) {
+	const dir, stat = "proc/7/task", "proc/7/task/9/stat"
+	for name, c := range map[string]struct {
+		file     string
+		err      error
+		over     bool // with the main thread
+		listings int
+	}{
+		"the process has ended":           {dir, unix.ESRCH, true, 1},
+		"the thread has ended":            {stat, unix.ESRCH, true, 1},
+		"the thread has left /proc":       {stat, fs.ErrNotExist, true, 1},
+		"no descriptor for the directory": {dir, unix.EMFILE, false, 2},
+		"no descriptor for a thread":      {stat, unix.EMFILE, false, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := &listings{MapFS: fstest.MapFS{"proc/7/maps": {Data: []byte("5000-6000 r-xp 0 00:00 0 \n")}, stat: {Data: []byte("9 (java) S 1 7 7 0 -1 4194368 0")}}}
+			l := newLives(root, &told{})
+			l.keeper = &ends{}
+			l.keepAll()
+			root.fails = map[string]error{c.file: c.err}
+			l.apply(&mappings.Event{Kind: mappings.Ended, PID: 7, TID: 7, Time: 8})
+			if n := l.at(7, 8); n.over != c.over {
+				t.Errorf("with the main thread it is over: %v, want %v", n.over, c.over)
+			}
+			root.MapFS, root.fails = fstest.MapFS{}, nil
+			l.apply(&mappings.Event{Kind: mappings.Ended, PID: 7, TID: 9, Time: 9})
+			if n := l.at(7, 9); !n.over || root.count != c.listings {
+				t.Errorf("with the last thread it is over: %v; threads were listed %d times, want %d", n.over, root.count, c.listings)
 			}
 		})
 	}

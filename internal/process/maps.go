@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // mostSpaces is how many processes are remembered.
@@ -114,22 +116,31 @@ func statFields(text []byte) (comm string, fields []string) {
 }
 
 // otherThreads returns the threads of a process but the main one. Those that are about to end, and may have been told
-// to have ended, are left out.
-func otherThreads(root fs.FS, pid uint32) map[uint32]struct{} {
+// to have ended, are left out; those of which this is not known, for lack of descriptors, are not. It fails if /proc
+// does not tell the threads of a process that is there.
+func otherThreads(root fs.FS, pid uint32) (map[uint32]struct{}, error) {
 	others := map[uint32]struct{}{}
 	dir := procOf(pid) + "/task"
-	threads, _ := fs.ReadDir(root, dir) // the process may have ended
+	threads, err := fs.ReadDir(root, dir)
+	if err != nil && !gone(err) {
+		return nil, err
+	}
 	for _, e := range threads {
 		tid, err := strconv.ParseUint(e.Name(), 10, 32)
 		if err != nil || uint32(tid) == pid {
 			continue
 		}
-		if text, err := fs.ReadFile(root, dir+"/"+e.Name()+"/stat"); err == nil && !exits(text) {
-			others[uint32(tid)] = struct{}{}
+		text, err := fs.ReadFile(root, dir+"/"+e.Name()+"/stat")
+		if err == nil && exits(text) || err != nil && gone(err) {
+			continue
 		}
+		others[uint32(tid)] = struct{}{}
 	}
-	return others
+	return others, nil
 }
+
+// gone reports whether /proc says by an error that a process or thread has ended.
+func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) }
 
 // exits reports whether stat is that of a thread on its way out, which the kernel does not call a zombie yet.
 func exits(stat []byte) bool {
