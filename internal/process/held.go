@@ -3,12 +3,11 @@
 package process
 
 import (
-	"errors"
 	"io/fs"
 	"os"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/ksnoop/ksnoop/internal/regular"
 )
 
 // Limits on what is kept of processes whose map of generated code is elsewhere than in our /tmp. An
@@ -35,34 +34,11 @@ func (s *Symbols) hold(pid uint32) *held {
 	if s.heldOpen >= mostHeld {
 		return nil
 	}
-	if h.tmp = openDir(s.root, dir); h.tmp == nil {
+	if h.tmp, err = regular.OpenDirIn(s.root, dir); err != nil {
 		return nil
 	}
 	s.heldOpen++
 	return h
-}
-
-// openDir opens a directory below root, and nothing else: the kernel looks at what it is before it
-// asks a driver. It returns nil if that fails, and below a root that a test has made.
-func openDir(root fs.FS, name string) *os.File {
-	top, err := root.Open(".")
-	if err != nil {
-		return nil
-	}
-	defer top.Close()
-	dir, ok := top.(*os.File)
-	if !ok {
-		return nil
-	}
-	for {
-		fd, err := unix.Openat(int(dir.Fd()), name, unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-		if err == nil {
-			return os.NewFile(uintptr(fd), name)
-		}
-		if !errors.Is(err, unix.EINTR) { // the runtime's signals interrupt what waits for FUSE or NFS
-			return nil
-		}
-	}
 }
 
 // release closes what is held of a process.

@@ -3,7 +3,7 @@
 // Package regular opens files whose names are the choice of others: of who runs a traced process,
 // or of who made a file that names further ones. The name may lead to a pipe or a device, and to
 // open these can already do harm: a watchdog starts to run, a tape is rewound, whoever waits for a
-// reader of a pipe goes on. So a file is looked at first, and only a regular one is opened.
+// reader of a pipe goes on. So a file is looked at first, and only a regular one, or a directory, is opened.
 package regular
 
 import (
@@ -56,6 +56,26 @@ func OpenIn(root fs.FS, name string, flags int) (fs.File, error) {
 	return root.Open(name)
 }
 
+// OpenDirIn opens a directory below root, and no link to one: the kernel looks at what it is before it asks a driver.
+// It fails below a root that a test has made.
+func OpenDirIn(root fs.FS, name string) (*os.File, error) {
+	top, err := root.Open(".")
+	if err != nil {
+		return nil, err
+	}
+	defer top.Close()
+	dir, ok := top.(*os.File)
+	if !ok {
+		return nil, pathError(name, errors.ErrUnsupported)
+	}
+	whole := filepath.Join(dir.Name(), name)
+	fd, err := openat(int(dir.Fd()), name, unix.O_DIRECTORY|unix.O_NOFOLLOW)
+	if err != nil {
+		return nil, pathError(whole, err)
+	}
+	return os.NewFile(uintptr(fd), whole), nil
+}
+
 // open opens a file relative to a directory. whole is its name in errors.
 func open(dir int, name, whole string, flags int) (*os.File, error) {
 	fd, err := openat(dir, name, unix.O_PATH|flags) // this does not call the driver
@@ -97,9 +117,14 @@ func withoutProc(err error) error {
 	return err
 }
 
-func openat(dir int, name string, flags int) (fd int, err error) {
+func openat(dir int, name string, flags int) (int, error) {
+	return ignoringEINTR(func() (int, error) { return unix.Openat(dir, name, unix.O_CLOEXEC|flags, 0) })
+}
+
+// ignoringEINTR opens again while that is interrupted. The runtime's signals interrupt what waits for FUSE or NFS.
+func ignoringEINTR(open func() (int, error)) (int, error) {
 	for {
-		if fd, err = unix.Openat(dir, name, unix.O_CLOEXEC|flags, 0); !errors.Is(err, unix.EINTR) {
+		if fd, err := open(); !errors.Is(err, unix.EINTR) {
 			return fd, err
 		}
 	}

@@ -75,6 +75,46 @@ func TestOpenInTest(t *testing.T) {
 	}
 }
 
+// TestOpenDirIn: only directories are opened, and others are not even touched.
+func TestOpenDirIn(t *testing.T) {
+	dir := t.TempDir()
+	if err := errors.Join(os.WriteFile(filepath.Join(dir, "file"), nil, 0o600), os.MkdirAll(filepath.Join(dir, "a/dir"), 0o700),
+		unix.Mkfifo(filepath.Join(dir, "pipe"), 0o600), os.Symlink("a/dir", filepath.Join(dir, "link"))); err != nil {
+		t.Fatal(err)
+	}
+	opened := livetest.Opens(t, filepath.Join(dir, "pipe"))
+	for name, want := range map[string]error{"a/dir": nil, "file": unix.ENOTDIR, "pipe": unix.ENOTDIR, "link": unix.ENOTDIR, "nothing": fs.ErrNotExist} {
+		got, err := OpenDirIn(os.DirFS(dir), name)
+		if !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", name, err, want)
+		}
+		if err == nil {
+			got.Close()
+		}
+	}
+	if opened() {
+		t.Error("the pipe was opened")
+	}
+	if _, err := OpenDirIn(fstest.MapFS{"dir/file": {}}, "dir"); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("below a root of a test: %v", err)
+	}
+}
+
+// TestInterrupted: what is interrupted is opened again, and nothing else is.
+func TestInterrupted(t *testing.T) {
+	for _, want := range []error{nil, unix.EACCES} {
+		results := []error{unix.EINTR, unix.EINTR, want, nil}
+		fd, err := ignoringEINTR(func() (int, error) {
+			err := results[0]
+			results = results[1:]
+			return len(results), err
+		})
+		if fd != 1 || err != want {
+			t.Errorf("%d, %v, want 1, %v", fd, err, want)
+		}
+	}
+}
+
 // TestNoRights: what may not be read says so by the file's own name.
 func TestNoRights(t *testing.T) {
 	if os.Geteuid() == 0 {
