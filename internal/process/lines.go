@@ -75,18 +75,11 @@ func (l *Lines) open(f *described) (*debuginfo.Info, error) {
 // installed returns the files with the debug info of a build ID. In a cache, debuginfod's client leaves an empty file for
 // an ID that no server knows. A cache may also be in a home that root may not enter (NFS). No debug info is missing then.
 func (l *Lines) installed(id string) (files []string) {
-	build := find.BuildID(id)
-	file, ok := build.File()
-	if !ok {
-		return nil
-	}
-	file = filepath.Join(l.Root, file)
-	if info, err := os.Stat(file); err == nil && hasContents(info) || err != nil && !errors.Is(err, fs.ErrNotExist) {
-		files = append(files, file)
-	}
-	for _, folder := range l.Caches {
-		file := filepath.Join(l.Root, folder, build.String(), "debuginfo")
-		if info, err := os.Stat(file); err == nil && hasContents(info) {
+	for i, file := range find.ByBuildID(find.BuildID(id), l.Caches) {
+		file = filepath.Join(l.Root, file)
+		info, err := os.Stat(file)
+		cached := i > 0
+		if err == nil && hasContents(info) || err != nil && !cached && !errors.Is(err, fs.ErrNotExist) {
 			files = append(files, file)
 		}
 	}

@@ -81,7 +81,7 @@ func (e *AbsentError) Error() string {
 // put a kernel's debug info, the most reliable first.
 func (k Kernel) candidates() []string {
 	var paths []string
-	paths = append(paths, k.byBuildID(k.BuildID)...)
+	paths = append(paths, ByBuildID(k.BuildID, k.Caches)...)
 	if !fs.ValidPath(k.Release) { // the kernel's word, but it becomes part of a path
 		return paths
 	}
@@ -102,14 +102,15 @@ func (k Kernel) candidates() []string {
 	return paths
 }
 
-// byBuildID returns the paths of debug info for a build ID.
-func (k Kernel) byBuildID(id BuildID) []string {
+// ByBuildID returns where the debug info for a build ID may be, relative to the root: where it is installed, and then in
+// each cache. It returns nothing if there is no ID.
+func ByBuildID(id BuildID, caches []string) []string {
 	file, ok := id.File()
 	if !ok {
 		return nil
 	}
 	paths := []string{file}
-	for _, folder := range k.Caches {
+	for _, folder := range caches {
 		paths = append(paths, folder+"/"+id.String()+"/debuginfo")
 	}
 	return paths
