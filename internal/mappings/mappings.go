@@ -15,6 +15,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"sort"
 	"sync"
 	"time"
 
@@ -24,11 +25,17 @@ import (
 // A Watcher follows processes. It is safe for concurrent use.
 type Watcher struct {
 	mu      sync.Mutex
-	rings   []*ring
+	buffers []buffer
 	pending []Event // the first settled ones are in order of time, and nothing is to come before them
 	settled int
 	stop    chan struct{}
 	done    sync.WaitGroup
+}
+
+// A buffer has what happens on one CPU.
+type buffer interface {
+	read(dst []Event) []Event
+	close() error
 }
 
 // Open follows all processes from now on. CPUs that are switched on later are not followed.
@@ -46,7 +53,7 @@ func Open() (*Watcher, error) {
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("follow mappings: perf_event_open: %w", err), w.Close())
 		}
-		w.rings = append(w.rings, r)
+		w.buffers = append(w.buffers, r)
 	}
 	w.done.Go(w.empty)
 	return w, nil
@@ -63,7 +70,7 @@ func (w *Watcher) empty() {
 			return
 		case <-tick.C:
 			w.mu.Lock()
-			w.read(now())
+			w.read()
 			w.mu.Unlock()
 		}
 	}
@@ -72,43 +79,40 @@ func (w *Watcher) empty() {
 // mostPending bounds what is kept for whoever asks.
 const mostPending = 1 << 20
 
-// now returns the time of the clock that records have, but for the offset of a time namespace.
-func now() uint64 {
-	var t unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &t) // every kernel has this clock
-	return uint64(t.Nano())
-}
-
-// read takes what is in the buffers. It began at a time that is given: the buffers are read one after
-// another, so what is newer may have had causes on a CPU whose buffer was read before. What was pending already
-// happened before this began, whatever the clock says: in a time namespace it is not that of the records.
-func (w *Watcher) read(began uint64) {
-	if n := len(w.pending); n > w.settled {
-		began = max(began, w.pending[n-1].Time)
+// read takes what is in the buffers. They are read one after another, so what a reading finds may have causes on a CPU
+// whose buffer was read before. An event's causes are written before it is given its time. So those of the newest event of
+// a first reading, and of all that is older, are there before a second reading begins: all this is settled. What the
+// second reading finds that is newer is pending.
+func (w *Watcher) read() {
+	w.collect()
+	if len(w.pending) == w.settled {
+		return
 	}
-	for _, r := range w.rings {
-		w.pending = r.read(w.pending)
-	}
+	last := slices.MaxFunc(w.pending[w.settled:], byTime)
+	w.collect()
 	if n := len(w.pending); n > mostPending {
 		w.pending, w.settled = append(w.pending[:0], Event{Kind: Lost, Count: uint64(n)}), 0
 	}
 	fresh := w.pending[w.settled:]
-	slices.SortStableFunc(fresh, func(a, b Event) int { return cmp.Compare(a.Time, b.Time) })
-	newer, _ := slices.BinarySearchFunc(fresh, began, func(e Event, t uint64) int {
-		if e.Time <= t {
-			return -1
-		}
-		return 1
-	})
-	w.settled += newer
+	slices.SortStableFunc(fresh, byTime)
+	w.settled += sort.Search(len(fresh), func(i int) bool { return fresh[i].Time > last.Time })
 }
 
-// Take appends the events since the last call to dst, in order of time: all that happened before this call, and
-// none that happened since. In a time namespace whose clock is behind, events are late by one reading.
+func byTime(a, b Event) int { return cmp.Compare(a.Time, b.Time) }
+
+// collect takes what is in each buffer.
+func (w *Watcher) collect() {
+	for _, b := range w.buffers {
+		w.pending = b.read(w.pending)
+	}
+}
+
+// Take appends the events since the last call to dst, in order of time: all that happened before this call, and perhaps
+// some that happened since.
 func (w *Watcher) Take(dst []Event) []Event {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.read(now())
+	w.read()
 	return w.take(dst)
 }
 
@@ -125,10 +129,10 @@ func (w *Watcher) Close() error {
 	close(w.stop)
 	w.done.Wait()
 	var errs []error
-	for _, r := range w.rings {
+	for _, r := range w.buffers {
 		errs = append(errs, r.close())
 	}
-	w.rings = nil
+	w.buffers = nil
 	return errors.Join(errs...)
 }
 

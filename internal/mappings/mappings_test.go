@@ -76,63 +76,61 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// TestOrder: the buffers of CPUs are read one after another. A child's exec is in the second one before its fork, which
-// happened earlier, is read of the first: it is kept until that is known.
+// TestOrder: the buffers of CPUs are read one after another. A child's exec is in the second one, and its fork, which
+// happened earlier, is written to the first when that was read already.
 func TestOrder(t *testing.T) {
-	cpus := []*ring{memoryRing(), memoryRing()}
-	w := Watcher{rings: cpus}
-	fork := make([]byte, 24)
-	take := func(began uint64, want ...uint64) {
-		t.Helper()
-		w.read(began)
-		w.checkTaken(t, began, want)
-	}
-	cpus[0].write(recordAt(30, unix.PERF_RECORD_FORK, 0, fork))
-	cpus[1].write(recordAt(20, unix.PERF_RECORD_FORK, 0, fork))
-	take(40, 20, 30)
-	cpus[1].write(recordAt(70, unix.PERF_RECORD_COMM, miscCommExec, make([]byte, 24)))
-	cpus[1].write(recordAt(45, unix.PERF_RECORD_FORK, 0, fork))
-	w.read(50) // as from time to time, if nobody asks
-	cpus[0].write(recordAt(60, unix.PERF_RECORD_FORK, 0, fork))
-	cpus[1].write(recordAt(90, unix.PERF_RECORD_FORK, 0, fork)) // while the next reading goes on
-	take(75, 45, 60, 70)
-	cpus[0].write(recordAt(80, unix.PERF_RECORD_FORK, 0, fork))
-	take(95, 80, 90)
-	take(99)
-}
-
-// TestOrderOfAnotherClock: in a time namespace whose clock is behind that of the records, an event is told with the next
-// reading, after all that happened before it.
-func TestOrderOfAnotherClock(t *testing.T) {
-	cpus := []*ring{memoryRing(), memoryRing()}
-	w := Watcher{rings: cpus}
-	fork := make([]byte, 24)
+	first, second := &busyRing{ring: memoryRing()}, &busyRing{ring: memoryRing()}
+	w := Watcher{buffers: []buffer{first, second}}
+	fork := func(r *busyRing, time uint64) { r.write(recordAt(time, unix.PERF_RECORD_FORK, 0, make([]byte, 24))) }
 	take := func(want ...uint64) {
 		t.Helper()
-		const behind = 1
-		w.read(behind)
-		w.checkTaken(t, behind, want)
+		var got []uint64
+		for _, e := range w.Take(nil) {
+			got = append(got, e.Time)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("taken: %d, want %d", got, want)
+		}
 	}
-	cpus[1].write(recordAt(70, unix.PERF_RECORD_COMM, miscCommExec, fork))
-	take()
-	cpus[0].write(recordAt(60, unix.PERF_RECORD_FORK, 0, fork))
-	cpus[1].write(recordAt(90, unix.PERF_RECORD_FORK, 0, fork))
-	take(60, 70)
-	cpus[0].write(recordAt(80, unix.PERF_RECORD_FORK, 0, fork))
-	w.read(2) // as from time to time, if nobody asks
+	fork(first, 30)
+	fork(second, 20)
+	take(20, 30)
+	first.happens = []func(){func() {
+		fork(first, 60)
+		second.write(recordAt(70, unix.PERF_RECORD_COMM, miscCommExec, make([]byte, 24)))
+	}, func() { // while the second reading goes on
+		fork(first, 80)
+		fork(second, 90)
+	}}
+	fork(second, 45)
+	take(45, 60, 70)
 	take(80, 90)
+	fork(second, 100)
+	w.read() // as from time to time, if nobody asks
+	fork(first, 110)
+	take(100, 110)
+	first.reads = 0
 	take()
+	if first.reads != 1 {
+		t.Errorf("empty buffers were read %d times, want 1", first.reads)
+	}
 }
 
-func (w *Watcher) checkTaken(t *testing.T, began uint64, want []uint64) {
-	t.Helper()
-	var got []uint64
-	for _, e := range w.take(nil) {
-		got = append(got, e.Time)
+// A busyRing is one behind which something happens before the next ring is read.
+type busyRing struct {
+	*ring
+	reads   int
+	happens []func() // after the next readings
+}
+
+func (r *busyRing) read(dst []Event) []Event {
+	r.reads++
+	dst = r.ring.read(dst)
+	if len(r.happens) > 0 {
+		r.happens[0]()
+		r.happens = r.happens[1:]
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("taken at %d: %d, want %d", began, got, want)
-	}
+	return dst
 }
 
 // memoryRing is a ring that no kernel writes.
