@@ -143,7 +143,7 @@ func TestRenewFunctions(t *testing.T) {
 	at(first)
 }
 
-// TestRenewRebuilt: a module that was built anew may be loaded at the address of the old one. Its size tells.
+// TestRenewRebuilt: a module that was built anew may be loaded at the address of the old one. The number of its pages tells.
 func TestRenewRebuilt(t *testing.T) {
 	root := fstest.MapFS{kallsymsFile: {Data: []byte("ffffffffc0100000 t tun_open\t[tun]\n")}, modulesFile: {Data: []byte("tun 65536 0 - Live 0xffffffffc0100000\n")}}
 	v := Open(root)

@@ -96,9 +96,10 @@ func (v *View) hasFunctions(s *symbolSource) bool {
 	return err == nil
 }
 
-// loadedModules returns the names of the modules, their sizes and where they lie, as text. It is
-// empty if that is not known. A module that was built anew may be loaded where the old one was, but
-// then it hardly has its size.
+// loadedModules returns the names of the modules, their sizes and where they lie, as text. It is empty if that is not
+// known. Sizes are those of whole pages, so this does not tell a module that was built anew with as many and is loaded
+// where the old one was. Its build ID would, but that is in a file of each module, and a View keeps types of modules and
+// the hooks of ftrace anyway: each command opens another.
 func (v *View) loadedModules() string {
 	if v.root == nil {
 		return ""
