@@ -433,7 +433,7 @@ func (p *Probe) layReturn() error {
 	l := &allocator{rec: &Record{}, method: p.Method}
 	half := &Half{Record: l.rec}
 	p.Return = half
-	late := func(t expr.Term) bool { return t == nil || expr.Walk(t, func(t expr.Term) bool { return !passed(t) }) }
+	late := func(t expr.Term) bool { return t == nil || expr.Walk(t, func(t expr.Term) bool { return !isParam(t) }) }
 	if p.Timed {
 		return p.notAtReturn()
 	}
@@ -457,8 +457,8 @@ func (p *Probe) layReturn() error {
 	return p.check(l)
 }
 
-// passed reports whether t itself is what a parameter was passed as, a number or an aggregate by value.
-func passed(t expr.Term) bool {
+// isParam reports whether t itself is what a parameter was passed as, a number or an aggregate by value.
+func isParam(t expr.Term) bool {
 	switch t := t.(type) {
 	case *expr.Arg:
 		return true

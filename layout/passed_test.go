@@ -80,7 +80,7 @@ func TestReturnsAlone(t *testing.T) {
 			terms = append(terms, pred.Term)
 		}
 		for _, term := range terms {
-			if !expr.Walk(term, func(t expr.Term) bool { return !passed(t) }) {
+			if !expr.Walk(term, func(t expr.Term) bool { return !isParam(t) }) {
 				t.Errorf("f%s: %s is computed at return", text, expr.FormatTerm(term, func(i int) string { return p.Params[i].Name }))
 			}
 		}
