@@ -108,7 +108,7 @@ func typing(t *testing.T, name, ksnoop string) *typist {
 		_ = c.Wait()
 		_ = tty.Close()
 	})
-	ty.line(t) // it is ready
+	ty.begin(t)
 	return ty
 }
 
@@ -159,28 +159,65 @@ func (ty *typist) press(t *testing.T, keys string) {
 	}
 }
 
+// begin waits until the shell has started. Keys that are pressed before may be lost, or be answered late.
+func (ty *typist) begin(t *testing.T) {
+	t.Helper()
+	for start := time.Now(); ; {
+		ty.press(t, dumpKey)
+		if _, ok := ty.answer(t, 2*time.Second); ok {
+			break
+		}
+		ty.demand(t, time.Since(start) < keyTime())
+	}
+	const last = "started"
+	ty.press(t, last+dumpKey)
+	for {
+		line, ok := ty.answer(t, keyTime())
+		ty.demand(t, ok)
+		if line == last {
+			return
+		}
+	}
+}
+
 // line returns what stands on the shell's line.
 func (ty *typist) line(t *testing.T) string {
 	t.Helper()
 	ty.press(t, dumpKey)
-	asked := time.Now()
-	for start := time.Now(); time.Since(start) < livetest.Patience(30*time.Second); time.Sleep(5 * time.Millisecond) {
-		data, err := os.ReadFile(ty.dump)
-		if err == nil {
-			if err := os.Remove(ty.dump); err != nil {
-				t.Fatal(err)
-			}
-			return strings.TrimSuffix(string(data), "\n")
+	line, ok := ty.answer(t, keyTime())
+	ty.demand(t, ok)
+	return line
+}
+
+// keyTime is how long a shell may take to answer a key.
+func keyTime() time.Duration { return livetest.Patience(30 * time.Second) }
+
+// answer waits for the line that the shell writes for dumpKey.
+func (ty *typist) answer(t *testing.T, wait time.Duration) (line string, ok bool) {
+	t.Helper()
+	for start := time.Now(); time.Since(start) < wait; time.Sleep(5 * time.Millisecond) {
+		taken := ty.dump + ".taken" // another answer may come meanwhile
+		if os.Rename(ty.dump, taken) != nil {
+			continue
 		}
-		if time.Since(asked) > 2*time.Second { // it was starting
-			ty.press(t, dumpKey)
-			asked = time.Now()
+		data, err := os.ReadFile(taken)
+		if err != nil {
+			t.Fatal(err)
 		}
+		return strings.TrimSuffix(string(data), "\n"), true
+	}
+	return "", false
+}
+
+// demand ends the test if the shell does not answer.
+func (ty *typist) demand(t *testing.T, answers bool) {
+	t.Helper()
+	if answers {
+		return
 	}
 	ty.mu.Lock()
 	defer ty.mu.Unlock()
 	t.Fatalf("the shell does not answer; it printed %q", ty.seen.String())
-	return ""
 }
 
 // typed presses keys on an empty line, one after the other, and returns the line.
