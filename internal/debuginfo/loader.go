@@ -20,6 +20,7 @@ type loader struct {
 
 	mu     sync.Mutex
 	mapped [][]byte
+	wasted uint64 // bytes that were decompressed of files that were closed again
 }
 
 // open maps an ELF file. It stays mapped until the loader is closed.
@@ -34,19 +35,25 @@ func (l *loader) openLocked(path string) (*elfFile, error) {
 	if err != nil {
 		return nil, err
 	}
+	return l.keep(data)
+}
+
+// keep reads a mapped file as ELF. It stays mapped until the loader is closed.
+func (l *loader) keep(data []byte) (*elfFile, error) {
 	l.mapped = append(l.mapped, data)
 	f, err := newFile(data, l.room)
 	if err != nil {
-		l.drop(&elfFile{data: data})
+		l.drop(data, 0)
 	}
 	return f, err
 }
 
-// drop closes the file that was opened last, of which nothing is used.
-func (l *loader) drop(f *elfFile) {
-	l.room.giveBack(f.expanded)
+// drop unmaps the file that was mapped last, of which nothing is used, and gives back the room that its sections took.
+func (l *loader) drop(data []byte, expanded uint64) {
+	l.room.giveBack(expanded)
+	l.wasted += expanded
 	l.mapped = l.mapped[:len(l.mapped)-1]
-	_ = unix.Munmap(f.data) // it is a whole mapping
+	_ = unix.Munmap(data) // it is a whole mapping
 }
 
 func (l *loader) close() error {

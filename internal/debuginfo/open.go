@@ -89,7 +89,7 @@ func readInfo(data []byte, o Options, l *loader, r *room) (*Info, error) {
 		return nil, err
 	}
 	if l != nil {
-		s.halves = &halves{loader: l}
+		s.halves = &halves{loader: l, files: map[inode]*dwoFile{}}
 	} else if s.split() {
 		return nil, errors.New("its debug info is in other files (-gsplit-dwarf)")
 	}

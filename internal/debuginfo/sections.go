@@ -78,6 +78,8 @@ type half struct {
 type halves struct {
 	loader  *loader
 	byName  map[halfName]*half // nil for a missing half
+	files   map[inode]*dwoFile
+	numbers int // of units in all files
 	packed  *packedHalves
 	refused error // why packed is nil though there is a .dwp file
 	missing error // the first one
@@ -88,6 +90,18 @@ type halves struct {
 type halfName struct {
 	file, folder string
 	id           uint64
+}
+
+// An inode identifies a file, which can have many names.
+type inode struct{ device, number uint64 }
+
+// A dwoFile is what is known of a .dwo file. In a damaged file, many units could name the
+// same one, so it is read once. It is read again only if it was closed, because it did not
+// have the first unit that named it, and has another one.
+type dwoFile struct {
+	units    map[uint64]uint64 // offsets of its units by their numbers; nil before it is read
+	sections *sections         // nil if the file is closed
+	refused  error             // why it cannot be read
 }
 
 // packedHalves is a .dwp file, which has the halves of all units.

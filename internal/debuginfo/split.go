@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 
 	"github.com/ksnoop/ksnoop/internal/debuginfo/find"
 )
@@ -45,7 +46,7 @@ func (h *halves) find(name halfName, unit uint64) *half {
 }
 
 // open looks for a half in the .dwp file, in the build directory, and beside the file.
-// The error is the first one met. That there is no .dwp file is none.
+// The error is the first one met. A missing .dwp file is no error.
 func (h *halves) open(name halfName) (*half, error) {
 	if len(h.byName) >= mostHalves {
 		return nil, fmt.Errorf("more than %d .dwo files", mostHalves)
@@ -55,15 +56,8 @@ func (h *halves) open(name halfName) (*half, error) {
 			return &half{sections: s, off: off}, nil
 		}
 	}
-	beside := filepath.Dir(h.loader.path)
-	paths := []string{filepath.Join(beside, name.file), filepath.Join(beside, filepath.Base(name.file))}
-	if filepath.IsAbs(name.file) {
-		paths[0] = name.file
-	} else if name.folder != "" {
-		paths = append([]string{filepath.Join(name.folder, name.file)}, paths...)
-	}
 	first := h.refused
-	for _, path := range paths {
+	for _, path := range name.candidates(h.loader.path) {
 		found, err := h.openFile(path, name.id)
 		if err == nil {
 			return found, nil
@@ -75,24 +69,16 @@ func (h *halves) open(name halfName) (*half, error) {
 	return nil, first
 }
 
-// openFile opens a .dwo file. It must contain the unit with this number: a file of
-// another build may have the same name.
-func (h *halves) openFile(path string, id uint64) (*half, error) {
-	f, err := h.loader.openLocked(path)
-	if err != nil {
-		return nil, err
+// candidates returns the paths where a .dwo file may be.
+func (n *halfName) candidates(main string) []string {
+	beside := filepath.Dir(main)
+	paths := []string{filepath.Join(beside, n.file), filepath.Join(beside, filepath.Base(n.file))}
+	if filepath.IsAbs(n.file) {
+		paths[0] = n.file
+	} else if n.folder != "" {
+		paths = append([]string{filepath.Join(n.folder, n.file)}, paths...)
 	}
-	s := &sections{}
-	if err := f.fill(s.halfSlots()); err != nil {
-		h.loader.drop(f)
-		return nil, err
-	}
-	off, ok := s.halfAt(id)
-	if !ok {
-		h.loader.drop(f)
-		return nil, errors.New("has not the unit, it may be of another build")
-	}
-	return &half{sections: s, off: off}, nil
+	return slices.Compact(paths)
 }
 
 // halfSlots is slots for a .dwo or .dwp file.
@@ -101,31 +87,6 @@ func (s *sections) halfSlots() map[string]*[]byte {
 		".debug_info.dwo": &s.info, ".debug_abbrev.dwo": &s.abbrev, ".debug_str.dwo": &s.str,
 		".debug_str_offsets.dwo": &s.strOffsets, ".debug_rnglists.dwo": &s.rnglists, ".debug_loclists.dwo": &s.loclists,
 	}
-}
-
-// halfAt returns the offset of the half with this number. A .dwo file also has units of
-// types.
-func (s *sections) halfAt(id uint64) (off uint64, ok bool) {
-	var u unit
-	for c := at(s.info, 0); c.pos < len(c.b); {
-		start := uint64(c.pos)
-		end, _ := c.length()
-		if c.bad {
-			break
-		}
-		c.pos = end
-		u.main = s
-		if !u.header(s, start) {
-			continue
-		}
-		if u.version < 5 && !u.openRoot(s, start) { // before DWARF 5, the root entry has the number
-			continue
-		}
-		if u.dwoID == id && (u.version < 5 || u.kind == unitSplitCompile) {
-			return start, true
-		}
-	}
-	return 0, false
 }
 
 // openHalf continues with the other half of the unit, if it can be found. Lines and the
@@ -170,7 +131,7 @@ func (l *loader) openPacked() (*packedHalves, error) {
 		err = errors.New("section .debug_cu_index: missing, malformed or of an unknown version")
 	}
 	if err != nil {
-		l.drop(f)
+		l.drop(f.data, f.expanded)
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return p, nil

@@ -100,39 +100,6 @@ func TestSplitMissing(t *testing.T) {
 	}
 }
 
-// TestSplitDropped: files that are not used keep no memory.
-func TestSplitDropped(t *testing.T) {
-	file := buildProgram(t, "gcc objcopy", "gcc -O2 -g -gsplit-dwarf -gdwarf-5 *.c && for f in *.dwo; do objcopy --compress-debug-sections=zlib $f; done && echo text > text.dwo")
-	memory := NewMemory(mostMemory)
-	l := &loader{path: file, room: &room{memory: memory}}
-	h := &halves{loader: l}
-	found, err := filepath.Glob(filepath.Join(filepath.Dir(file), "*.dwo"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	took := int64(0)
-	for _, path := range found {
-		f, err := l.openLocked(path)
-		if err == nil {
-			if err := f.fill(new(sections).halfSlots()); err != nil {
-				t.Fatal(err)
-			}
-			took += mostMemory - memory.left.Load()
-			l.drop(f)
-		}
-		const noUnit = 1
-		if _, err := h.openFile(path, noUnit); err == nil {
-			t.Errorf("%s has unit %d", path, noUnit)
-		}
-		if left := memory.left.Load(); left != mostMemory || len(l.mapped) > 0 {
-			t.Errorf("%s: %d bytes are taken, %d files mapped", path, mostMemory-left, len(l.mapped))
-		}
-	}
-	if took == 0 {
-		t.Error("nothing was compressed")
-	}
-}
-
 // FuzzHalf damages the .dwo file and the .dwp file of a program.
 func FuzzHalf(f *testing.F) {
 	for _, script := range []string{"clang -O2 -g -gsplit-dwarf -gdwarf-5 three.c -shared -o a.out && cp *three.dwo half", "clang -O2 -g -gsplit-dwarf -gdwarf-4 three.c -shared -o a.out && cp *three.dwo half"} {
@@ -157,7 +124,7 @@ func FuzzHalf(f *testing.F) {
 		if err := os.WriteFile(file, data, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		h := &halves{loader: &loader{path: file, room: &room{memory: NewMemory(mostMemory)}}}
+		h := newHalves(file, NewMemory(mostMemory))
 		h.loader.mu.Lock()
 		defer h.loader.close()
 		defer h.loader.mu.Unlock()
