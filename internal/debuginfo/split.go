@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/ksnoop/ksnoop/internal/debuginfo/find"
 )
 
@@ -113,11 +115,12 @@ const (
 	packedRanges     = 8
 )
 
-// openPacked opens the .dwp file next to the file. It returns nil if there is none, and an error if it cannot be read.
+// openPacked opens the .dwp file next to the file. It returns nil if there is none, or can be none because its name
+// would be too long, and an error if it cannot be read.
 func (l *loader) openPacked() (*packedHalves, error) {
 	path := l.path + ".dwp"
 	f, err := l.openLocked(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENAMETOOLONG) {
 		return nil, nil
 	}
 	if err != nil {

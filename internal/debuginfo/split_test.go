@@ -100,6 +100,26 @@ func TestSplitMissing(t *testing.T) {
 	}
 }
 
+// TestSplitLongName has a program whose .dwp file would have too long a name.
+func TestSplitLongName(t *testing.T) {
+	file := buildProgram(t, "gcc", "gcc -O2 -g -gsplit-dwarf -gdwarf-5 *.c && rm *.dwo")
+	addrs := randomText(t, file, 500)
+	const longest = 255
+	long := filepath.Join(filepath.Dir(file), strings.Repeat("a", longest-len(".dw")))
+	if err := os.Rename(file, long); err != nil {
+		t.Fatal(err)
+	}
+	info, err := Open(long, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer info.Close()
+	info.LookupAll(addrs)
+	if err := info.Missing(); err == nil || !strings.Contains(err.Error(), ".dwo: no such file") {
+		t.Error(err)
+	}
+}
+
 // FuzzHalf damages the .dwo file and the .dwp file of a program.
 func FuzzHalf(f *testing.F) {
 	for _, script := range []string{"clang -O2 -g -gsplit-dwarf -gdwarf-5 three.c -shared -o a.out && cp *three.dwo half", "clang -O2 -g -gsplit-dwarf -gdwarf-4 three.c -shared -o a.out && cp *three.dwo half"} {
