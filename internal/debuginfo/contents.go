@@ -20,10 +20,11 @@ import (
 // An elfFile is a file whose sections are read.
 type elfFile struct {
 	*elf.File
-	data     []byte
-	room     *room
-	expanded uint64                  // bytes that were decompressed
-	filled   map[string]*elf.Section // those that slots were filled with
+	data        []byte
+	room        *room
+	relocatable bool                    // and not only of that type, as .dwo files are
+	expanded    uint64                  // bytes that were decompressed
+	filled      map[string]*elf.Section // those that slots were filled with
 }
 
 func newFile(data []byte, r *room) (*elfFile, error) {
@@ -142,7 +143,11 @@ func (f *elfFile) take(n uint64) error {
 	if f.expanded+n > elfhead.MostRatio*uint64(len(f.data)) {
 		return fmt.Errorf("debug info of more than %d times the file's size when decompressed", elfhead.MostRatio)
 	}
-	if err := f.room.take(n); err != nil {
+	err := f.room.take(n)
+	switch {
+	case err != nil && f.relocatable:
+		return err // relocating takes the same room for what is not compressed
+	case err != nil:
 		return fmt.Errorf("%w (what is not compressed takes nothing: objcopy --decompress-debug-sections)", err)
 	}
 	f.expanded += n

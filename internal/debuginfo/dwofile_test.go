@@ -61,6 +61,15 @@ func TestStaleFiles(t *testing.T) {
 	}
 }
 
+// TestHalfWithoutRoom: a .dwo file has the type of an object file, but is not relocated.
+func TestHalfWithoutRoom(t *testing.T) {
+	h := newHalves(largeHalf(t), NewMemory(1<<20))
+	const want = "(what is not compressed takes nothing: objcopy --decompress-debug-sections)"
+	if _, err := h.open(halfName{file: "large.dwo", id: 1}); err == nil || !strings.HasSuffix(err.Error(), want) {
+		t.Error(err)
+	}
+}
+
 // TestHalfOnce: a unit is found, once, though another one was sought before in the same file.
 func TestHalfOnce(t *testing.T) {
 	file := largeHalf(t)

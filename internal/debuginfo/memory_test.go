@@ -73,6 +73,8 @@ func TestShared(t *testing.T) {
 
 // TestRefusedAtOnce: nothing is decompressed of a file for all of which there is no room.
 func TestRefusedAtOnce(t *testing.T) {
+	const want = "all debug info together takes more than %d MiB when it is decompressed or relocated"
+	const hint = " (what is not compressed takes nothing: objcopy --decompress-debug-sections)"
 	const size = 2 << 20
 	few := make([]byte, size) // of its bits, each byte has two
 	random := rand.New(rand.NewPCG(1, 2))
@@ -81,18 +83,24 @@ func TestRefusedAtOnce(t *testing.T) {
 	}
 	data := sharing(t, few)
 	all := int64(len(new(sections).slots()) * size)
-	for _, most := range []int64{size - 1, all / 2, all - 1} {
+	object := bytes.Clone(data)
+	const typeAt = 16
+	object[typeAt] = byte(elf.ET_REL) // to decompress it does not help: it is relocated
+	for _, test := range []struct {
+		data []byte
+		most int64
+		hint string
+	}{{data, size - 1, hint}, {data, all / 2, hint}, {data, all - 1, hint}, {object, all - 1, ""}} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		memory := NewMemory(most)
-		_, err := newInfo(data, Options{Stripped: true, Memory: memory}, nil)
+		memory := NewMemory(test.most)
+		_, err := newInfo(test.data, Options{Stripped: true, Memory: memory}, nil)
 		runtime.ReadMemStats(&after)
-		const want = "all debug info together takes more than %d MiB when it is decompressed or relocated (what is not compressed takes nothing: objcopy --decompress-debug-sections)"
-		if want := fmt.Sprintf(want, most>>20); err == nil || err.Error() != want {
+		if want := fmt.Sprintf(want, test.most>>20) + test.hint; err == nil || err.Error() != want {
 			t.Errorf("%v\nwant %s", err, want)
 		}
-		if used := after.TotalAlloc - before.TotalAlloc; used > 1<<20 || memory.left.Load() != most {
-			t.Errorf("%d bytes of memory were used, and %d of %d are left", used, memory.left.Load(), most)
+		if used := after.TotalAlloc - before.TotalAlloc; used > 1<<20 || memory.left.Load() != test.most {
+			t.Errorf("%d bytes of memory were used, and %d of %d are left", used, memory.left.Load(), test.most)
 		}
 	}
 }

@@ -56,7 +56,8 @@ func (f *elfFile) readSections() (*sections, error) {
 		}
 		return nil, fmt.Errorf("neither 64 bits nor little-endian: %v, %v", f.Class, f.Data)
 	}
-	s := &sections{relocatable: f.Type == elf.ET_REL}
+	f.relocatable = f.Type == elf.ET_REL
+	s := &sections{relocatable: f.relocatable}
 	if err := f.fill(s.slots()); err != nil {
 		return nil, err
 	}
