@@ -164,6 +164,7 @@ func TestUnknownPlaces(t *testing.T) {
 		"unions":   {"long int unions(long int a, union both d, long int b);", "0 ? ?"},
 		"lists":    {"void * lists(long int a, void * l, long int b);", "0 1 2"},
 		"gives":    {"v4 gives(long int a);", "0"}, // the result is in xmm0
+		"bare":     {"vector bare(long int a);", "0"},
 		"wide":     {"v8 wide(long int a);", "?"},
 		"comp":     {"complex double comp(long int a, complex double z, complex float y, complex long double x, long int b);", "0 ? ? -1 1"},
 	} {

@@ -50,22 +50,26 @@ func (c *typeCollector) passed(e *dwarf.Entry) (btf.Type, error) {
 	return &btf.Typedef{Name: name, Type: declared}, nil
 }
 
-// returned is passed for results. A vector of 16 bytes is in the first floating-point register, whatever the
-// compiler was told, and so is described as a number that is. A larger one may be in memory, and its address is
-// the first argument then.
+// returned does for results what passed does for parameters. A vector of 16 bytes is in the first floating-point
+// register, whatever the compiler was told, and so is described as a number that is. A larger one may be in
+// memory, and its address is the first argument then.
 func (c *typeCollector) returned(e *dwarf.Entry) (btf.Type, error) {
 	of, name := c.plainly(e)
-	if of == nil || of.Tag != dwarf.TagArrayType || of.Val(gnuVector) == nil || name == "" {
+	if of == nil || of.Tag != dwarf.TagArrayType || of.Val(gnuVector) == nil {
 		return c.passed(e)
 	}
 	t, err := c.typeOf(e)
 	if err != nil {
 		return nil, err
 	}
-	if size, err := btf.Sizeof(t); err == nil && size == 16 {
-		return &btf.Typedef{Name: name, Type: &btf.Float{Name: "vector", Size: 16}}, nil
+	if size, err := btf.Sizeof(t); err != nil || size != 16 {
+		return c.passed(e)
 	}
-	return c.passed(e)
+	vector := &btf.Float{Name: "vector", Size: 16}
+	if name == "" {
+		return vector, nil
+	}
+	return &btf.Typedef{Name: name, Type: vector}, nil
 }
 
 // plainly returns the type that an entry refers to without typedefs and qualifiers, nil for void, and

@@ -14,6 +14,7 @@ long decimals(long a, struct dec d, long b) { return a + b + (long)d.d; }
 long unions(long a, union both d, long b) { return a + b + d.i; }
 struct list *lists(long a, struct list *l, long b) { return l + a + b; }
 v4 gives(long a) { return (v4){a}; }
+__attribute__((vector_size(16))) float bare(long a) { return (v4){a}; }
 v8 wide(long a) { return (v8){a}; }
 double complex comp(long a, double complex z, float complex y, long double complex x, long b) { return z + y + x + a + b; }
 int main(void) { return 0; }
