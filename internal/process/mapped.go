@@ -49,9 +49,9 @@ func (m *Mapped) Open(root fs.FS) fs.File { return openMapped(root, m.pid, &m.ma
 
 // Bias returns how far the addresses of the process are from those that the file, which has these segments, was linked for.
 func (m *Mapped) Bias(segments []elf.ProgHeader) (uint64, bool) {
-	// A segment is mapped from the beginning of its first page, which may have the end of another one. Pages are
-	// no larger than segments are aligned to, but mostly smaller: then what is before the first one of 4 KiB is
-	// not mapped, and may be another segment.
+	// A segment is mapped from the start of its first page, which may also hold the end of another segment. Pages
+	// have at least 4 KiB, and at most what segments are aligned to. Most have 4 KiB, so these are tried first: with
+	// larger ones, an offset in the other segment could be taken for one in this.
 	for _, largest := range []uint64{pageSize, math.MaxUint64} {
 		for _, p := range segments {
 			page := min(max(p.Align, pageSize), largest)
