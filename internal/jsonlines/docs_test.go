@@ -146,13 +146,15 @@ func TestJQ(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	for name, text := range map[string][]byte{"reads.json": reads(t, -2, 9, -2, 2000, -12, 1), "sessions.json": printed(t, "../../testdata/sessions.ks")} {
+	sessions := printed(t, "../../testdata/sessions.ks")
+	enumerator := bytes.ReplaceAll(sessions, []byte(`{"value":-22,"error":"EINVAL"}`), []byte(`{"name":"NO_HOOK","value":-1}`))
+	for name, text := range map[string][]byte{"reads.json": reads(t, -2, 9, -2, 2000, -12, 1), "sessions.json": slices.Concat(sessions, enumerator)} {
 		check(t, text)
 		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	want := []string{"1 ENOMEM\n2 ENOENT\n", "2000 big reader\n10 reader\n", "array_map_alloc_check EINVAL\n", "6 \n", "2 1000 /user.slice\n1 1000 8\n", "{\n\"ringbuf\": 3\n}\n"}
+	want := []string{"1 ENOMEM\n2 ENOENT\n", "2000 big reader\n10 reader\n", "array_map_alloc_check EINVAL\narray_map_alloc_check NO_HOOK\n", "6 \n", "2 1000 /user.slice\n1 1000 8\n", "{\n\"ringbuf\": 3\n}\n"}
 	found := command.FindAllSubmatch(doc, -1)
 	if len(found) != len(want) {
 		t.Fatalf("the document has %d commands, want %d", len(found), len(want))
