@@ -15,7 +15,6 @@ import (
 	"github.com/ksnoop/ksnoop/internal/container"
 	"github.com/ksnoop/ksnoop/internal/errno"
 	"github.com/ksnoop/ksnoop/internal/output"
-	"github.com/ksnoop/ksnoop/layout"
 )
 
 // values say how values of all types are written.
@@ -53,9 +52,8 @@ const (
 type scalar struct {
 	form    form
 	signed  bool
-	enum    *btf.Enum // nil: it is none
-	quoted  bool      // a 64-bit number as a string
-	unknown bool      // the type is not known: an int may be in the register
+	typ     btf.Type // nil: it is no value of a call
+	quoted  bool     // a 64-bit number as a string
 	size    int
 	printer *btfprint.Printer // for formPrinted and formEnum
 }
@@ -63,8 +61,7 @@ type scalar struct {
 // scalar returns how values of a type are written.
 func (v *values) scalar(t btf.Type, view expr.View) (s scalar, err error) {
 	s.size, s.signed, _ = expr.Number(t)
-	s.unknown = layout.Unknown(t)
-	s.enum, _ = btf.UnderlyingType(t).(*btf.Enum)
+	s.typ = t
 	switch view {
 	case expr.ViewHex:
 		s.form = formHex
@@ -227,24 +224,14 @@ func (v *values) appendResult(dst []byte, s *scalar, raw []byte) []byte {
 	return append(dst, '}')
 }
 
-// maxErrno is MAX_ERRNO of include/linux/err.h.
-const maxErrno = 4095
-
 // errorOf returns the error in a result: its name, its number if it has none, "" if there is
-// no error. The kernel returns errors as negative numbers of at least the size of an int, in
-// pointers, and as unsigned long (IS_ERR_VALUE). An enumerator is no error.
+// no error.
 func (s *scalar) errorOf(n uint64) string {
-	switch {
-	case s.form == formBool || s.form == formPrinted || s.form == formIP:
-		return ""
-	case s.form == formPointer || s.size == 8 && !(s.unknown && n>>32 == 0):
-	case s.size == 4 && (s.signed || s.enum != nil), s.unknown:
-		n = uint64(int32(n))
-	default:
+	if s.form == formIP {
 		return ""
 	}
-	number := -n
-	if number == 0 || number > maxErrno || s.enum != nil && output.Enumerator(s.enum, n) != "" {
+	number := output.ResultError(s.typ, n)
+	if number == 0 {
 		return ""
 	}
 	if name := errno.Name(number); name != "" {

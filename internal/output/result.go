@@ -33,7 +33,7 @@ func appendResultText(dst []byte, f *plan.Probe, v uint64) []byte {
 	case *btf.Pointer:
 		return appendPointer(dst, v)
 	case *btf.Enum:
-		if name := Enumerator(t, v); name != "" {
+		if name := enumerator(t, v); name != "" {
 			return terminal.AppendName(dst, name)
 		}
 	case *btf.Int:
@@ -48,28 +48,35 @@ func appendResultText(dst []byte, f *plan.Probe, v uint64) []byte {
 			return append(append(dst, '-'), name...)
 		}
 	}
-	if name, ok := resultError(f.Result, v); ok {
+	if name := errno.Name(ResultError(f.Result, v)); name != "" {
 		return append(append(dst, '-'), name...)
 	}
 	return appendNumber(dst, f.Result, v)
 }
 
-// resultError names the error in a result that is no pointer, given as its register. Errors are
-// negative numbers of at least the size of an int. The kernel also returns them as unsigned long
-// (IS_ERR_VALUE) and in enums, which are unsigned if no enumerator is negative. An enumerator is no
-// error. If the type is unknown, the result may be an int, with 0 in the upper half of its register.
-func resultError(t btf.Type, v uint64) (name string, ok bool) {
+// maxErrno is MAX_ERRNO of include/linux/err.h.
+const maxErrno = 4095
+
+// ResultError returns the number of the error in a result, given as its register; 0 if there is
+// none. Errors are negative numbers of at least the size of an int. The kernel also returns them in
+// pointers, as unsigned long (IS_ERR_VALUE), and in enums, which are unsigned if no enumerator is
+// negative. An enumerator is no error. If the type is unknown, the result may be an int, with 0 in
+// the upper half of its register.
+func ResultError(t btf.Type, v uint64) uint64 {
 	size, signed, _ := expr.Number(t)
 	e, enum := btf.UnderlyingType(t).(*btf.Enum)
 	switch {
-	case enum && Enumerator(e, v) != "":
-		return "", false
+	case enum && enumerator(e, v) != "":
+		return 0
 	case size == 4 && (signed || enum), layout.Unknown(t) && v>>32 == 0:
 		v = uint64(int32(v))
 	case size != 8:
-		return "", false
+		return 0
 	}
-	return errorName(v)
+	if number := -v; number <= maxErrno {
+		return number
+	}
+	return 0
 }
 
 // appendPointer appends NULL, an error, or an address.
@@ -83,8 +90,8 @@ func appendPointer(dst []byte, v uint64) []byte {
 	return strconv.AppendUint(append(dst, "0x"...), v, 16)
 }
 
-// Enumerator returns the name of an enum's value, or "".
-func Enumerator(e *btf.Enum, v uint64) string {
+// enumerator returns the name of an enum's value, or "".
+func enumerator(e *btf.Enum, v uint64) string {
 	keep := uint64(1)<<(8*e.Size) - 1 // of 8 bytes: all bits
 	for _, x := range e.Values {
 		if x.Value&keep == v&keep {

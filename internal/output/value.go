@@ -11,6 +11,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/btfprint"
 	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/errno"
 	"github.com/ksnoop/ksnoop/internal/symname"
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
@@ -198,13 +199,11 @@ func (v *value) errorOf(n uint64) (name string, ok bool) {
 	if !v.result || v.view == expr.ViewIP {
 		return "", false
 	}
-	if _, pointer := btf.UnderlyingType(v.typ).(*btf.Pointer); !pointer {
-		return resultError(v.typ, n)
-	}
-	if !v.hasNotation() {
+	if _, pointer := btf.UnderlyingType(v.typ).(*btf.Pointer); pointer && !v.hasNotation() {
 		return "", false
 	}
-	return errorName(n)
+	name = errno.Name(ResultError(v.typ, n))
+	return name, name != ""
 }
 
 // appendCast appends the type in parentheses, unless values are short, or are no C.
