@@ -96,6 +96,8 @@ func TestBadInput(t *testing.T) {
 		{"method", []string{"--attach", "magic", "vfs_read"}, []string{"auto, fentry, fsession, kprobe, multi, session and tracing_multi"}},
 		{"deny with items", []string{"-d", "vfs_write()", "vfs_read"}, []string{"a selector takes no items"}},
 		{"all denied", []string{"-d", "vfs_*", "vfs_read"}, []string{"denied"}},
+		{"deny of nothing", []string{"-d", "vfs_raed", "vfs_read"}, []string{"  vfs_raed\n  ^~~~", `did you mean "vfs_read" or`}},
+		{"one dash", []string{"-dry-run", "--for", "2s", "vfs_read"}, []string{"did you mean --dry-run?", `no function matches "ry-run"`}},
 		{"session option without a session", []string{"-T", "vfs_read"}, []string{"-T goes with -e"}},
 		{"allow without entry", []string{"-a", "vfs_write"}, []string{"-a goes with -e"}},
 		{"option that is not for sessions", []string{"-e", "vfs_read", "--join"}, []string{"--join does not go with sessions"}},

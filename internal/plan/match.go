@@ -113,11 +113,11 @@ func withInlined(view *kernel.View, spec *expr.Spec, o Options) ([]candidate, er
 	if lookErr != nil {
 		return nil, lookErr
 	}
-	places = slices.DeleteFunc(places, func(at Inlined) bool {
-		return slices.ContainsFunc(o.Deny, func(d expr.Selector) bool {
-			return d.Kind == expr.Function && d.Path == "" && glob.Match(d.Name, at.Name) && (d.Module == "" || glob.Match(d.Module, at.Into.Module))
-		})
-	})
+	denied, lookErr := o.denials(view)
+	if lookErr != nil {
+		return nil, lookErr
+	}
+	places = slices.DeleteFunc(places, denied.applyInlined)
 	switch {
 	case len(places) == 0:
 		return found, err

@@ -66,6 +66,11 @@ func Resolve(view *kernel.View, specs []*expr.Spec, o Options) (p *Plan, skipped
 	if err := errors.Join(errs...); err != nil {
 		return nil, skipped, err
 	}
+	if denied, err := o.denied(); err != nil {
+		return nil, skipped, err
+	} else if err := denied.checkIdle(view, o); err != nil {
+		return nil, skipped, err
+	}
 	skipped = append(skipped, p.spare()...)
 	for i, probe := range p.Probes {
 		probe.ID = i

@@ -105,10 +105,8 @@ func ResolveSession(view *kernel.View, r SessionRequest, o Options) (*Plan, []Sk
 	for _, err := range unmatched {
 		o.warn("nothing is recorded for one SPEC", err)
 	}
-	for _, d := range b.denied.all {
-		if !d.optional && !d.applied {
-			o.warn("nothing is left out by one SELECTOR", fmt.Errorf("  -d %s: it matches no function that is selected", d.selector))
-		}
+	if err := b.denied.checkIdle(view, o); err != nil {
+		return nil, b.skipped, err
 	}
 	o.warnDoubts(p)
 	return p, b.skipped, nil

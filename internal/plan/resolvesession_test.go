@@ -192,22 +192,38 @@ func TestUnmatchedAllow(t *testing.T) {
 	}
 }
 
-// TestIdleDeny: what -d names in vain is said; a preset may do so.
+// TestIdleDeny: what -d names in vain is said, and a fault if all of it is no function of the kernel; a preset may do so.
 func TestIdleDeny(t *testing.T) {
+	const unmatched, fault = "nothing is left out by one SELECTOR\n  -d %s: it matches no function that is selected", "nothing to leave out: no function matches "
 	for deny, want := range map[string]string{
-		"find": "", "f* fi*": "", "find drpo": "-d drpo: ", "nosuch*": "-d nosuch*: ",
+		"find": "", "f* fi*": "", "find drpo": fmt.Sprintf(unmatched, "drpo"), "drop": fmt.Sprintf(unmatched, "drop"), "drop drpo": "-d drpo: ", "*[nosuch]": fmt.Sprintf(unmatched, "*[nosuch]"),
+		"nosuch*": fault + "\"nosuch*\"", "drpo": fault + "\"drpo\"; did you mean \"drop\"?", "drpo nosuch*": fault,
 	} {
-		var got []string
-		o := Options{Arch: "amd64", Warn: func(err error) { got = append(got, err.Error()) }}
-		for _, d := range specs(t, deny) {
-			o.Deny = append(o.Deny, d.Selector)
-		}
-		r := SessionRequest{Entry: specs(t, "send"), Allow: specs(t, "*"), Deny: []expr.Selector{specs(t, "preset*")[0].Selector}}
-		if _, _, err := ResolveSession(sessionView(t), r, o); err != nil {
-			t.Fatal(err)
-		}
-		if warnings := strings.Join(got, "\n"); (want == "") != (warnings == "") || !strings.Contains(warnings, want) {
-			t.Errorf("-d %s: warned of %q, want %q", deny, warnings, want)
+		for what, resolve := range map[string]func(o Options) error{
+			"sessions": func(o Options) error {
+				r := SessionRequest{Entry: specs(t, "send"), Allow: specs(t, "*nd"), Deny: []expr.Selector{specs(t, "preset*")[0].Selector}}
+				_, _, err := ResolveSession(sessionView(t), r, o)
+				return err
+			},
+			"calls": func(o Options) error {
+				_, _, err := Resolve(sessionView(t), specs(t, "send *nd()"), o)
+				return err
+			},
+		} {
+			var got []string
+			o := Options{Arch: "amd64", Warn: func(err error) { got = append(got, err.Error()) }}
+			for _, d := range specs(t, deny) {
+				o.Deny = append(o.Deny, d.Selector)
+			}
+			if err := resolve(o); err != nil {
+				got = append(got, err.Error())
+				if !strings.HasPrefix(want, fault) {
+					t.Errorf("%s, -d %s: %v", what, deny, err)
+				}
+			}
+			if said := strings.Join(got, "\n"); (want == "") != (said == "") || !strings.Contains(said, want) {
+				t.Errorf("%s, -d %s: said %q, want %q", what, deny, said, want)
+			}
 		}
 	}
 }
