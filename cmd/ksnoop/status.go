@@ -10,7 +10,6 @@ import (
 
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/launch"
-	"github.com/ksnoop/ksnoop/internal/why"
 )
 
 // Exit statuses besides 0 and that of a traced command.
@@ -35,6 +34,14 @@ type troubleError struct{ error }
 
 func (e troubleError) Unwrap() error { return e.error }
 
+// A stoppedError is what a signal has kept from being done.
+type stoppedError struct {
+	error
+	by unix.Signal
+}
+
+func (e stoppedError) Unwrap() error { return e.error }
+
 func statusOf(err error) int {
 	var usage usageError
 	var spec *expr.ErrorList
@@ -50,8 +57,8 @@ func statusOf(err error) int {
 	if errors.Is(err, unix.EPIPE) {
 		return exitPipe
 	}
-	if errors.Is(err, why.ErrInterrupted) {
-		return exitInterrupt
+	if stopped := (stoppedError{}); errors.As(err, &stopped) {
+		return 128 + int(stopped.by)
 	}
 	return exitFailed
 }

@@ -12,7 +12,6 @@ import (
 	"log/slog"
 	"math"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
 
@@ -171,10 +170,10 @@ func (f *whyFlags) run(ctx context.Context, command []string, stdout, stderr io.
 	if err := f.checkSyscall(view); err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(ctx, stopSignals...)
+	ctx, stop := stoppable(ctx)
 	defer stop()
-	signal.Stop(ignored)
-	r := &why.Runner{Kernel: view, Command: command, Wish: f.wish, User: f.user.User, Log: slog.New(sentences{stderr, slog.LevelWarn})}
+	r := &why.Runner{Kernel: view, Command: command, Wish: f.wish, User: f.user.User, Log: slog.New(sentences{stderr, slog.LevelWarn}),
+		Slow: func(what string) func() { return slow(stderr, what) }}
 	if f.pid != 0 {
 		ended, forget, err := trace.Processes{PIDs: []uint{f.pid}, Follow: true}.Watch()
 		if err != nil {
@@ -193,7 +192,7 @@ func (f *whyFlags) run(ctx context.Context, command []string, stdout, stderr io.
 		return errors.Join(err, r.Recording.Close())
 	}
 	err = f.watch(ctx, r, &output.Tails{User: called.of}, out, stderr, status)
-	return out.end(errors.Join(err, r.Recording.Close()))
+	return stopped(ctx, out.end(errors.Join(err, r.Recording.Close())))
 }
 
 // openUsers has the first run take the stacks of processes, and returns what names them.
@@ -239,7 +238,7 @@ func (f *whyFlags) watch(ctx context.Context, r *why.Runner, called *output.Tail
 	}
 	seen, err := r.Watch(ctx)
 	if err != nil && (seen == nil || !errors.Is(err, why.ErrInterrupted)) {
-		return err
+		return unwatched(ctx, err)
 	}
 	out.keep()
 	*status = seen.Status
@@ -248,6 +247,14 @@ func (f *whyFlags) watch(ctx context.Context, r *why.Runner, called *output.Tail
 		e.page.Status = nil // it has not ended
 	}
 	return e.explain(ctx)
+}
+
+// unwatched puts before an error of attaching that nothing at all can be attached here, if that is so.
+func unwatched(ctx context.Context, err error) error {
+	if attaching := (why.AttachError{}); errors.As(err, &attaching) && statusOf(err) != exitUsage {
+		return unattachable(ctx, err)
+	}
+	return err
 }
 
 // checkSyscall refuses the name of a system call that this kernel has not.
@@ -396,8 +403,11 @@ func (e *explanation) explainPlace(ctx context.Context, chosen int) error {
 		e.page.AddNote(gone + ", so it is not known which way the function took")
 		return nil
 	}
-	if err != nil {
-		return fmt.Errorf("which way %s took: %w", place.Innermost().Function, err)
+	switch function := place.Innermost().Function; {
+	case errors.Is(err, why.ErrInterrupted):
+		return interruptedError(fmt.Sprintf("interrupted before it was known which way %s took", function))
+	case err != nil:
+		return fmt.Errorf("which way %s took: %w", function, err)
 	}
 	if e.page.Taken = taken; fault != nil {
 		e.page.Cause = fault

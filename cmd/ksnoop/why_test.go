@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ksnoop/ksnoop/internal/attach"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/why"
@@ -67,6 +69,38 @@ func TestWhyListened(t *testing.T) {
 		if _, _, err := e.choose(); err == nil || err.Error() != tt.want {
 			t.Errorf("%+v: %v", tt, err)
 		}
+	}
+}
+
+// TestWhyUntraceable: that a kernel lets nothing be attached is said before what was tried last.
+func TestWhyUntraceable(t *testing.T) {
+	needBTF(t)
+	if tried := attach.Probe(t.Context(), attach.CapFentry, attach.CapKprobe); tried.Has(attach.CapFentry) || tried.Has(attach.CapKprobe) {
+		t.Skip("this kernel can be traced")
+	}
+	if _, stderr, status := ran("why", "--", "true"); status != exitFailed || !strings.HasPrefix(stderr, "ksnoop: cannot trace") || !strings.Contains(stderr, "ksnoop doctor shows") {
+		t.Errorf("status %d: %s", status, stderr)
+	}
+}
+
+// TestWhyStopped: a shell sees by its status which signal has ended why, and nothing contradicts the page.
+func TestWhyStopped(t *testing.T) {
+	for _, s := range []unix.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP} {
+		ctx, stop := stoppable(t.Context())
+		if err := unix.Kill(os.Getpid(), s); err != nil {
+			t.Fatal(err)
+		}
+		<-ctx.Done()
+		const text = "interrupted before it was known which way f took"
+		for _, early := range []error{fmt.Errorf("f: %w", why.ErrInterrupted), interruptedError(text)} {
+			if err := stopped(ctx, early); statusOf(errors.Join(err, nil)) != 128+int(s) || err.Error() != early.Error() {
+				t.Errorf("%v: status %d: %v", s, statusOf(err), err)
+			}
+		}
+		if err := errors.New("another"); stopped(ctx, err) != err {
+			t.Error("another error is taken for an interrupt")
+		}
+		stop()
 	}
 }
 

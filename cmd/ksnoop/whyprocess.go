@@ -19,7 +19,7 @@ func (f *whyFlags) watchProcess(ctx context.Context, r *why.Runner, called *outp
 	came()
 	early := errors.Is(err, why.ErrEnded) || errors.Is(err, why.ErrInterrupted)
 	if err != nil && (!early || seen == nil) {
-		return err
+		return unwatched(ctx, err)
 	}
 	out.keep()
 	e := explanation{whyFlags: f, runner: r, seen: seen, page: why.NewProcessPage(r.Process.PID), called: called, out: out, stderr: stderr, early: err}

@@ -175,7 +175,9 @@ func (n *narrowing) find(ctx context.Context) (*Place, error) {
 			return known, err
 		}
 		near.sites = near.sites[:min(len(near.sites), mostSites)]
+		looked := n.runner.looking(run, known)
 		p, targets, err := n.run(ctx, chain, near)
+		looked()
 		if err != nil {
 			return known, err
 		}
@@ -215,6 +217,14 @@ func (n *narrowing) find(ctx context.Context) (*Place, error) {
 		}
 		roots, depth = append([]uint64{last}, targets[last]...), 1
 	}
+}
+
+// looking says which run this is, and into which function it looks, after some runs of a search.
+func (r *Runner) looking(runs int, known *Place) (done func()) {
+	if known == nil {
+		return func() {}
+	}
+	return r.slow(fmt.Sprintf("run %d: looking into %s...", runs+1, known.Innermost().Function))
 }
 
 // lookBelow finds out what nobody can trace below a place.

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"sync"
 	"syscall"
 	"time"
 
@@ -37,6 +38,8 @@ type Runner struct {
 	User    *launch.User // whom it runs as; nil: as ksnoop
 	Process *Process     // what is traced in place of Command; nil: Command is
 	Log     *slog.Logger
+	// Slow says what is being done, if that takes long, until done is called; nil: nothing is said.
+	Slow func(what string) (done func())
 	// Annotate adds what debug info says of ways; nil: nothing.
 	Annotate func(*plan.Plan) *plan.Plan
 	// UserStacks are the stacks of processes that the first run takes, and Unwinder makes them of
@@ -79,6 +82,11 @@ type recordSeq = iter.Seq2[[]byte, error]
 // its children. It returns the exit status of the command, whose output is thrown away if it is to
 // be quiet.
 func (r *Runner) run(ctx context.Context, quiet bool, request trace.Request, s trace.Settings, take func(p *plan.Plan, records recordSeq) error) (status int, err error) {
+	ready := func() {}
+	if !quiet && r.Process == nil {
+		ready = r.slow("attaching, to see which system calls of the command fail...")
+	}
+	defer ready()
 	resolved, err := r.resolve(ctx, request)
 	if err != nil {
 		return 0, err
@@ -110,6 +118,7 @@ func (r *Runner) run(ctx context.Context, quiet bool, request trace.Request, s t
 		return 0, err
 	}
 	let = true
+	ready()
 	command.Continue()
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
@@ -148,16 +157,30 @@ func (r *Runner) start(quiet bool) (c *launch.Command, err error) {
 	return launch.StartExecutor(r.User, r.Command, quiet)
 }
 
+// slow is Slow. What it returns may be called again.
+func (r *Runner) slow(what string) (done func()) {
+	if r.Slow == nil {
+		return func() {}
+	}
+	return sync.OnceFunc(r.Slow(what))
+}
+
+// An AttachError is why nothing could be attached.
+type AttachError struct{ error }
+
+func (e AttachError) Unwrap() error { return e.error }
+
 // attach attaches a plan. After an interrupt nothing stays attached.
 func (r *Runner) attach(ctx context.Context, p *plan.Plan, s trace.Settings) (*trace.Run, error) {
 	run, err := trace.Attach(ctx, r.Kernel, p, s)
 	if errors.Is(err, attach.ErrInterrupted) || ctx.Err() != nil && err == nil {
 		return nil, cmp.Or(closed(run), error(ErrInterrupted))
 	}
-	if err == nil {
-		r.failed = run.Failed
+	if err != nil {
+		return nil, AttachError{err}
 	}
-	return run, err
+	r.failed = run.Failed
+	return run, nil
 }
 
 // records are those of a run until ctx ends, kept within what tracing may take.

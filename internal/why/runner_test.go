@@ -7,10 +7,12 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/trace"
 )
@@ -25,6 +27,27 @@ func TestInterrupted(t *testing.T) {
 	}
 	if p, err := (&narrowing{runner: r}).find(ctx); p != nil || !errors.Is(err, ErrInterrupted) {
 		t.Error(p, err)
+	}
+}
+
+// TestSlow: what takes long is said before the first run, and before each run that looks into a function.
+func TestSlow(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var said []string
+	r := &Runner{Slow: func(what string) func() {
+		said = append(said, what)
+		return func() { said = append(said, "done") }
+	}}
+	for _, quiet := range []bool{false, true} {
+		if _, err := r.run(ctx, quiet, trace.Request{}, trace.Settings{}, nil); !errors.Is(err, ErrInterrupted) {
+			t.Error(err)
+		}
+	}
+	r.looking(1, nil)()
+	r.looking(2, &Place{Chain: []Link{{Function: kernel.Function{Name: "path_openat"}}}})()
+	if want := []string{"attaching, to see which system calls of the command fail...", "done", "run 3: looking into path_openat...", "done"}; !slices.Equal(said, want) {
+		t.Errorf("%q", said)
 	}
 }
 
