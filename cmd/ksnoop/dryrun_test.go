@@ -5,6 +5,10 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/ksnoop/ksnoop/internal/attach"
+	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // TestDryRunInstruction: nothing is promised of instructions inside a function:
@@ -39,6 +43,21 @@ func TestDryRunStack(t *testing.T) {
 	if want := "would be traced (1):\n  vfs_write, by fentry\n"; status != 0 || stderr != "" || !strings.HasPrefix(stdout, want) ||
 		!strings.Contains(stdout, "512 bytes of stack that the kernel gives; make it shorter or nest it less: vfs_read((count + (count") {
 		t.Errorf("status %d, %q, printed\n%s", status, stderr, stdout)
+	}
+}
+
+// TestDryRunUnsupported: a method that this kernel has not is refused as the run would.
+func TestDryRunUnsupported(t *testing.T) {
+	needBTF(t)
+	for method, flag := range map[layout.Method]string{layout.MethodKprobeMulti: "multi", layout.MethodKprobeSession: "session", layout.MethodFsession: "fsession", layout.MethodTracingMulti: "tracing_multi"} {
+		lacks := attach.Supported(method, kernel.OpenRunning().TypeCache())
+		stdout, stderr, status := ran("--dry-run", "--attach", flag, "vfs_read")
+		switch {
+		case lacks == nil && status != 0:
+			t.Errorf("%s: status %d: %s", flag, status, stderr)
+		case lacks != nil && (status != exitFailed || stdout != "" || !strings.Contains(stderr, lacks.Error())):
+			t.Errorf("%s: status %d, printed %q, said %q; want %v", flag, status, stdout, stderr, lacks)
+		}
 	}
 }
 

@@ -116,6 +116,11 @@ func (t *tracing) checkKernel() error {
 	if err := obstacle(t.kernel); err != nil {
 		return err
 	}
+	return t.checkMethod()
+}
+
+// checkMethod refuses a method that was asked for and that this kernel has not.
+func (t *tracing) checkMethod() error {
 	if err := attach.Supported(t.request.Method, t.kernel.TypeCache()); err != nil {
 		return fmt.Errorf("--attach %s: %w; --attach auto takes what the kernel has", t.flags.method, err)
 	}

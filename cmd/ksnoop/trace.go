@@ -202,6 +202,11 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 		t.settings.Verifier = stderr
 	}
 	f.tail.set(&t.settings.Tail)
+	if f.dryRun == dryRunList && f.kernel.btf == "" {
+		if err := t.checkMethod(); err != nil {
+			return err
+		}
+	}
 	if f.unattached() {
 		return t.describe(ctx, stdout)
 	}
