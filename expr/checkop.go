@@ -206,6 +206,7 @@ func (c *checker) match(x *Binary, s Expr, pattern *String) (operand, bool) {
 	if !ok {
 		return c.fault(CodeType, s.Span(), c.stringHint(o, pattern), "%s is not a string", typeName(o.t))
 	}
+	c.doubtLength(x, s, text, pattern.Value)
 	return value(typeInt, &Match{T: typeInt, Op: x.Op, X: text, Pattern: pattern.Value}), true
 }
 

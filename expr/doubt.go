@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/cilium/ebpf/btf"
 
@@ -181,6 +183,31 @@ func (c *checker) doubtLimits(at *Binary, s side, k *Const) {
 		return
 	}
 	c.doubt(at.Span(), "", "this %s holds: %s is %s, whose values are %d to %d", outcome, c.textOf(s.text), declared, least, most)
+}
+
+// doubtLength warns of a string that is longer than the text it is compared with can be.
+func (c *checker) doubtLength(at *Binary, x Expr, text *Text, pattern string) {
+	if text.Terminated() || text.Cut() {
+		return
+	}
+	most, least, hint := int(text.Max), len(pattern), ""
+	if text.Addr == nil { // a task's name always ends with a NUL
+		most--
+	}
+	if at.Op == OpMatch {
+		least -= strings.Count(pattern, "*")
+	}
+	if least <= most {
+		return
+	}
+	outcome := "never"
+	if at.Op == OpNe {
+		outcome = "always"
+	}
+	if text.Addr == nil && at.Op != OpMatch {
+		hint = "write " + strconv.Quote(pattern[:most])
+	}
+	c.doubt(at.Span(), hint, "this %s holds: %s has at most %d bytes", outcome, c.textOf(x), most)
 }
 
 // common returns the type in which two operands are compared. Pointers compare as unsigned

@@ -80,6 +80,14 @@ func TestDoubts(t *testing.T) {
 		{`$comm ~ "a$b.c*"`, ""},
 		{"count > 3 & flags < 0", "count > 3 & flags < 0: & takes bits of two comparisons together; write &&"},
 		{`$comm == "nginx[0-9]"`, ""},
+		{`$comm == "0123456789abcdef"`, `$comm == "0123456789abcdef": this never holds: $comm has at most 15 bytes; write "0123456789abcde"`},
+		{`$comm != "0123456789abcdef"`, `$comm != "0123456789abcdef": this always holds: $comm has at most 15 bytes; write "0123456789abcde"`},
+		{`$comm ~ "0123456789*abcdef"`, `$comm ~ "0123456789*abcdef": this never holds: $comm has at most 15 bytes`},
+		{`$comm == "0123456789abcde"`, ""},
+		{`$comm ~ "*0123456789abcde*"`, ""},
+		{`sk->dev->name == "0123456789abcdef"`, ""}, // an array may be full
+		{`"0123456789abcdefg" == sk->dev->name`, `"0123456789abcdefg" == sk->dev->name: this never holds: sk->dev->name has at most 16 bytes`},
+		{`str(sk->dev->name) == "0123456789abcdefg"`, `str(sk->dev->name) == "0123456789abcdefg": this never holds: str(sk->dev->name) has at most 16 bytes`},
 		{"count < 0, count < 0", "count < 0: this never holds: count is size_t, which has no negative values; to read it as a signed number write (long)count\n" +
 			"count < 0: this never holds: count is size_t, which has no negative values; to read it as a signed number write (long)count"},
 	} {
