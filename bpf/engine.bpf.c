@@ -215,16 +215,13 @@ static __always_inline __u32 tgid_of(struct task_struct *task)
 	return tgid;
 }
 
-// adopt adds a child to the family if its parent, a process, is a member.
-static __always_inline void adopt(__u32 parent, struct task_struct *child)
+// adopt adds a child to the family if its parent is a member.
+static __always_inline void adopt(struct task_struct *parent, struct task_struct *child)
 {
-	__u32 tgid;
-	__u8 one = 1;
+	__u32 tgid = tgid_of(child);
+	__u64 signal = signal_of(child);
 
-	if (!bpf_map_lookup_elem(&family, &parent))
-		return;
-	tgid = tgid_of(child);
-	if (bpf_map_update_elem(&family, &tgid, &one, BPF_ANY))
+	if (in_family(tgid_of(parent), signal_of(parent)) && bpf_map_update_elem(&family, &tgid, &signal, BPF_ANY))
 		ks_count(LOST_FAMILY);
 }
 
@@ -233,7 +230,7 @@ static __always_inline void adopt(__u32 parent, struct task_struct *child)
 SEC("raw_tp/sched_wakeup_new")
 int process_fork(__u64 *ctx)
 {
-	adopt(bpf_get_current_pid_tgid() >> 32, (void *)ctx[0]);
+	adopt((void *)bpf_get_current_task(), (void *)ctx[0]);
 	return 0;
 }
 
@@ -241,7 +238,7 @@ int process_fork(__u64 *ctx)
 SEC("raw_tp/sched_process_fork")
 int process_fork_early(__u64 *ctx)
 {
-	adopt(tgid_of((void *)ctx[0]), (void *)ctx[1]);
+	adopt((void *)ctx[0], (void *)ctx[1]);
 	return 0;
 }
 
@@ -254,7 +251,7 @@ int process_free(__u64 *ctx)
 	struct task_struct *task = (void *)ctx[0];
 	__u32 tgid = tgid_of(task), pid;
 
-	if (!bpf_probe_read_kernel(&pid, sizeof(pid), &task->pid) && pid == tgid)
+	if (!bpf_probe_read_kernel(&pid, sizeof(pid), &task->pid) && pid == tgid && in_family(tgid, signal_of(task)))
 		bpf_map_delete_elem(&family, &tgid);
 	return 0;
 }

@@ -23,14 +23,16 @@ const volatile __u32 untyped;
 
 const volatile struct comms comms, not_comms;
 
-// The processes that are traced with their descendants. User space adds the first ones;
+// The processes that are traced with their descendants, by process ID: where the kernel keeps what the threads of each share
+// (signal_struct). Another process can have the ID before the last one is freed. The first processes are added by user
+// space, which does not know the address: they have 0.
 // process_fork, or process_fork_early, and process_free add and remove descendants.
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 65536);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, __u32);
-	__type(value, __u8);
+	__type(value, __u64);
 } family SEC(".maps");
 
 // The cgroups whose tasks are traced, if filter.by_cgroups says so. User space adds to them at any time: a reader that
@@ -194,12 +196,29 @@ static __always_inline bool comm_wanted(__u64 low, __u64 high)
 	return !not_comms.count || !comm_listed(&not_comms, name);
 }
 
-// rest_wanted does the tests of task_wanted that read no task.
-static __always_inline int rest_wanted(__u32 tgid, __u32 trap)
+// signal_of reads what the threads of a task's process share. It uses a helper, which needs no BTF of the kernel.
+static __always_inline __u64 signal_of(struct task_struct *task)
+{
+	__u64 signal = 0;
+
+	bpf_probe_read_kernel(&signal, sizeof(signal), &task->signal);
+	return signal;
+}
+
+// in_family reports whether the family has the process with an ID whose threads share what is at signal.
+static __always_inline bool in_family(__u32 tgid, __u64 signal)
+{
+	__u64 *member = bpf_map_lookup_elem(&family, &tgid);
+
+	return member && (!*member || *member == signal);
+}
+
+// rest_wanted does the last tests of task_wanted. task is NULL if it must not be read by plain loads.
+static __always_inline int rest_wanted(struct task_struct *task, __u32 tgid, __u32 trap)
 {
 	const volatile struct task_filter *f = &filter;
 
-	if (f->by_family && !bpf_map_lookup_elem(&family, &tgid))
+	if (f->by_family && !in_family(tgid, task ? (__u64)task->signal : signal_of((void *)bpf_get_current_task())))
 		return 0;
 	if (f->no_irq && ks_in_interrupt(trap))
 		return 0;
@@ -229,7 +248,7 @@ FUNC int ks_filter_untyped(__u32 trap)
 		if (!comm_wanted(name.low, name.high))
 			return 0;
 	}
-	return rest_wanted(tgid, trap);
+	return rest_wanted(0, tgid, trap);
 }
 
 // task_wanted reports whether calls of the current task are traced now. The cheapest tests
@@ -258,7 +277,7 @@ static __always_inline int task_wanted(__u32 trap)
 		if (!comm_wanted(comm->low, comm->high))
 			return 0;
 	}
-	return rest_wanted(tgid, trap);
+	return rest_wanted(task, tgid, trap);
 }
 
 FUNC int ks_filter(__u32 trap)

@@ -195,7 +195,7 @@ func TestAdopt(t *testing.T) {
 	if err := tracer.Adopt(4711); err != nil {
 		t.Fatal(err)
 	}
-	if family := k.tables[bpf.MapFamily]; len(family) != 1 || family[uint32(4711)] != uint8(1) {
+	if family := k.tables[bpf.MapFamily]; len(family) != 1 || family[uint32(4711)] != uint64(0) {
 		t.Errorf("%v", family)
 	}
 	for _, tp := range []string{"+raw_tp sched_wakeup_new", "+raw_tp sched_process_free"} {

@@ -571,7 +571,7 @@ func (t *Tracer) Adopt(pid int) error {
 		return nil // it has ended
 	}
 	if err == nil {
-		err = t.engine.table(bpf.MapFamily).Put(global, uint8(1))
+		err = t.engine.table(bpf.MapFamily).Put(global, uint64(0))
 	}
 	if err != nil {
 		return fmt.Errorf("following process %d: %w", pid, err)

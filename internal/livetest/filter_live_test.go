@@ -5,8 +5,11 @@ package livetest_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
+	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -107,6 +110,22 @@ func TestLiveFollow(t *testing.T) {
 		if got != want || status != 0 {
 			t.Errorf("%s: %+v, status %d, want %+v and 0:\n%s", option, got, status, want, out)
 		}
+	}
+}
+
+// TestLiveFollowSamePID: a process that gets the PID of an earlier one at once is followed to its end, although the kernel tells of the
+// earlier one's end later.
+func TestLiveFollowSamePID(t *testing.T) {
+	guest.Require(t)
+	const processes, calls = 20, 7
+	out := traced(t, "trace", "vfs_read(count == 33)", "--", "sh", "-c", fmt.Sprintf(`last=/proc/sys/kernel/ns_last_pid; p=$(($(cat $last) + 100))
+for i in $(seq %d); do echo $p > $last; workload read -count %d -size 33 > /dev/null; done`, processes, calls))
+	pids := map[string]int{}
+	for _, m := range regexp.MustCompile(`(?m)^ *workload +(\d+) .* vfs_read\(`).FindAllStringSubmatch(out, -1) {
+		pids[m[1]]++
+	}
+	if n, most := records(out, "workload", "vfs_read"), slices.Max(append(slices.Collect(maps.Values(pids)), 0)); n != processes*calls || most < n/2 {
+		t.Errorf("%d calls of %d, by PID %v:\n%s", n, processes*calls, pids, out)
 	}
 }
 
