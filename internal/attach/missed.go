@@ -41,9 +41,9 @@ func (n skipped) since(then skipped) (d skipped) {
 
 // A following program is one of the engine's own, which follow what tasks do, and with each run that is skipped something is
 // missed that nothing else tells of. The kernel skips it only where it runs already: where a task was preempted in it, which takes
-// PREEMPT_RT or a Linux that preempts programs of tracepoints, as 7.3 does. Two others are not of these: what ProgSessionExit
-// has missed is counted by ProgSessionFree, and a frame that ProgStashExit did not free is as stale as one whose return was not seen;
-// see bpf/stash.h.
+// PREEMPT_RT or a Linux that preempts programs of tracepoints, as 7.3 does. Three others are not of these: what ProgSessionExit
+// has missed is counted by ProgSessionFree, a frame that ProgStashExit did not free is as stale as one whose return was not seen
+// (bpf/stash.h), and a process that ProgFree did not take out of the family costs room only.
 type following struct{ program }
 
 // Close does nothing: the engine closes its programs.

@@ -61,7 +61,7 @@ func TestCounters(t *testing.T) {
 	}
 	want[bpf.Missed] = 2*5 + 3 // the programs, and the link of entries
 	want[bpf.MissedReturn] += 3
-	want[bpf.MissedTask] = 0 // what the one that frees frames did not free is freed later
+	want[bpf.MissedTask] = 0 // what the one that frees frames did not free is only stale
 	want[bpf.LostRecursion] += 9
 	want[bpf.PausedTime] = 0
 	if got != want {

@@ -320,7 +320,7 @@ func (t *Tracer) followTasks(spec *ebpf.CollectionSpec) error {
 			return fmt.Errorf("following processes: %w", err)
 		}
 		t.probes = append(t.probes, l)
-		if name != bpf.ProgStashExit && name != bpf.ProgSessionExit {
+		if !slices.Contains([]string{bpf.ProgFree, bpf.ProgStashExit, bpf.ProgSessionExit}, name) {
 			t.probes = append(t.probes, following{prog})
 		}
 		if name == bpf.ProgSessionSwitch { // the others run when something ends, this one all the time
