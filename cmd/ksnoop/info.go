@@ -138,7 +138,7 @@ func (f *infoFlags) appendFunctions(out []byte, view *kernel.View, pattern strin
 		spec.Parens = true // no values are wanted, so that none can be too many
 		p, skipped, err := plan.Resolve(view, []*expr.Spec{spec}, options)
 		if err != nil {
-			return out, unusable(view, err)
+			return out, err
 		}
 		for _, probe := range p.Probes {
 			if program, ok := probe.Func.Program(); ok {
@@ -160,7 +160,7 @@ func (f *infoFlags) appendFunctions(out []byte, view *kernel.View, pattern strin
 		if called := typeCalled(view, pattern); called != "" {
 			return out, usagef("info shows functions, and none is called %q; for the type write: ksnoop info --types '%s'", pattern, called)
 		}
-		return out, errors.Join(unusable(view, err), inlinedErr)
+		return out, errors.Join(err, inlinedErr)
 	}
 	var sources *sourcePlaces
 	if f.verbose {

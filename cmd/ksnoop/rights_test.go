@@ -5,8 +5,11 @@ package main
 import (
 	"fmt"
 	"io/fs"
+	"os"
+	"os/exec"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/cilium/ebpf"
@@ -30,6 +33,22 @@ func TestLackingCapability(t *testing.T) {
 		if name := lackingCapability(err); i < 0 || !slices.ContainsFunc(livetest.Rights[i].Needs, func(c uintptr) bool { return livetest.CapabilityNames[c] == name }) {
 			t.Errorf("%s: %s", feature, name)
 		}
+	}
+}
+
+// TestInfoWithoutRoot: what only root may read is no fault of a SPEC, and nothing that has to do with tracing.
+func TestInfoWithoutRoot(t *testing.T) {
+	needBTF(t)
+	if os.Getuid() != 0 {
+		t.Skip("only root can become nobody")
+	}
+	c := exec.Command("/proc/self/exe", "info", "bpf:*", "syscall:openat")
+	c.Dir, c.Env = "/", append(os.Environ(), asProgram+"=1")
+	c.SysProcAttr = &unix.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	out, _ := c.CombinedOutput()
+	if text := string(out); c.ProcessState.ExitCode() != exitFailed || strings.Contains(text, "cannot trace") || strings.Contains(text, "a fault") ||
+		!strings.Contains(text, "looking for bpf:*: only root may list BPF programs") || !strings.Contains(text, "looking for syscall:openat: ") {
+		t.Errorf("status %d: %s", c.ProcessState.ExitCode(), text)
 	}
 }
 

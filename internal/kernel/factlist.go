@@ -87,7 +87,7 @@ func privilegesFact(p Privileges) Fact {
 		f.Do = "run outside of the container, or give it these capabilities"
 	default:
 		f.Answer, f.Value = No, "uid "+strconv.Itoa(p.UID)
-		f.Why, f.Do = "tracing needs CAP_BPF and CAP_PERFMON", "run as root, or give ksnoop these capabilities: docs/safety.md has which feature needs which"
+		f.Why, f.Do = "tracing needs CAP_BPF and CAP_PERFMON", "run as root, or give ksnoop these capabilities; some features need more"
 	}
 	return f
 }

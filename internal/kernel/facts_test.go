@@ -122,7 +122,7 @@ func TestFactsNo(t *testing.T) {
 		obstacle bool
 	}{
 		{name: FactPrivileges, priv: Privileges{UID: 1000},
-			want:     Fact{Value: "uid 1000", Why: "tracing needs CAP_BPF and CAP_PERFMON", Do: "run as root, or give ksnoop these capabilities: docs/safety.md has which feature needs which"},
+			want:     Fact{Value: "uid 1000", Why: "tracing needs CAP_BPF and CAP_PERFMON", Do: "run as root, or give ksnoop these capabilities; some features need more"},
 			obstacle: true},
 		{name: FactPrivileges, priv: Privileges{caps: 1 << unix.CAP_BPF},
 			want: Fact{Value: "root without capabilities", Why: "CAP_BPF and CAP_PERFMON, or CAP_SYS_ADMIN, are missing: a container?",

@@ -62,7 +62,7 @@ func (v *View) readPrograms() (*programList, error) {
 	}
 	all, err := progs.List()
 	if errors.Is(err, os.ErrPermission) {
-		return nil, errors.New("only root may list BPF programs (CAP_SYS_ADMIN)")
+		return nil, fmt.Errorf("only root may list BPF programs (CAP_SYS_ADMIN): %w", err)
 	}
 	if err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ package plan
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 
@@ -27,6 +28,9 @@ func programs(view *kernel.View, spec *expr.Spec, o Options) (found []candidate,
 		return nil, fault(errGivenTypes.Error(), "")
 	}
 	all, untraceable, err := view.Programs()
+	if errors.Is(err, fs.ErrPermission) {
+		return nil, fmt.Errorf("looking for %s: %w", sel, err)
+	}
 	if err != nil {
 		return nil, fault(err.Error(), "")
 	}
