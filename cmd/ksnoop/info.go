@@ -68,6 +68,11 @@ Functions of programs and libraries are listed, too: "uprobe:libc.so.6:pthread_*
 }
 
 func (f *infoFlags) run(patterns []string, w, stderr io.Writer) error {
+	if f.symbols.vmlinux != "" { // which not every PATTERN has read
+		if _, err := os.Stat(f.symbols.vmlinux); err != nil {
+			return fmt.Errorf("--vmlinux: %w", err)
+		}
+	}
 	view, closeView, err := f.kernel.view()
 	if err != nil {
 		return err

@@ -29,8 +29,19 @@ func (f *kernelFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.base, "base", "", "with --btf of a module: `FILE` with the types of its vmlinux")
 }
 
+// check refuses --base where there is nothing that it is the base of.
+func (f *kernelFlags) check() error {
+	if f.base != "" && f.btf == "" {
+		return usagef("--base goes with --btf, of a module")
+	}
+	return nil
+}
+
 // view opens the kernel that --btf names, or the running one.
 func (f *kernelFlags) view() (*kernel.View, func() error, error) {
+	if err := f.check(); err != nil {
+		return nil, nil, err
+	}
 	if f.btf == "" {
 		return kernel.OpenRunning(), func() error { return nil }, nil
 	}
@@ -74,6 +85,9 @@ func openTypes(name string) (*os.File, error) {
 // running opens the kernel that runs, with types from the file that --btf names
 // if it names one. They must be those of this kernel.
 func (f *kernelFlags) running() (*kernel.View, error) {
+	if err := f.check(); err != nil {
+		return nil, err
+	}
 	if f.btf == "" {
 		v := kernel.OpenRunning()
 		v.SearchSymbols(attach.SearchSymbols(v))

@@ -40,7 +40,7 @@ func (f *traceFlags) check() (c checkedFlags, err error) {
 	if f.inFlight < 0 || f.inFlight > maxInFlight {
 		return c, usagef("--in-flight %d: there can be 1 to %d, or 0 for as many as is usual", f.inFlight, maxInFlight)
 	}
-	if err := errors.Join(f.record.check(&f.output, f.command), f.record.flight.check(f.record.file != "", f.record.print, f.count), f.tail.branches.check(), f.checkInlined()); err != nil {
+	if err := errors.Join(f.record.check(&f.output, f.command), f.record.flight.check(f.record.file != "", f.record.print, f.count), f.tail.branches.check(), f.checkInlined(), f.symbols.check()); err != nil {
 		return c, err
 	}
 	if f.dryRun != "" && f.dryRun != dryRunList && f.dryRun != dryRunLoad {

@@ -39,6 +39,20 @@ func (f *symbolFlags) addFile(flags *pflag.FlagSet) {
 	flags.StringVarP(&f.vmlinux, "vmlinux", "k", "", "`FILE` with the debug info of the kernel, if not in one of the usual places")
 }
 
+// check refuses a folder of sources that is not there.
+func (f *symbolFlags) check() error {
+	if f.source == "" {
+		return nil
+	}
+	switch info, err := os.Stat(f.source); {
+	case err != nil:
+		return fmt.Errorf("--source: %w", err)
+	case !info.IsDir():
+		return usagef("--source %s: it is no folder", f.source)
+	}
+	return nil
+}
+
 // A levelFlag is a symbols.Level as an option.
 type levelFlag struct{ symbols.Level }
 

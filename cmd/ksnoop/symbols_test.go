@@ -62,3 +62,25 @@ func printSymbol(t *testing.T, f *symbolFlags, view *kernel.View, stderr io.Writ
 	f.close(stderr)
 	return nil
 }
+
+// TestAbsentPaths: a file or folder that is named and not there is said, also where nothing would have read it.
+func TestAbsentPaths(t *testing.T) {
+	needBTF(t)
+	const nothing = "/does/not/exist"
+	for _, c := range []struct {
+		args   []string
+		want   string
+		status int
+	}{
+		{[]string{"--dry-run", "--source", nothing, "vfs_read"}, "--source: stat " + nothing, exitFailed},
+		{[]string{"why", "--source", nothing, "--", "true"}, "--source: stat " + nothing, exitFailed},
+		{[]string{"why", "--source", "/dev/null", "--", "true"}, "--source /dev/null: it is no folder", exitUsage},
+		{[]string{"--base", nothing, "vfs_read"}, "--base goes with --btf", exitUsage},
+		{[]string{"info", "--base", nothing, "vfs_read"}, "--base goes with --btf", exitUsage},
+		{[]string{"info", "-k", nothing, "vfs_read"}, "-k: stat " + nothing, exitFailed},
+	} {
+		if stdout, stderr, status := ran(c.args...); status != c.status || stdout != "" || !strings.Contains(stderr, c.want) {
+			t.Errorf("%q: status %d, printed %q, said %q", c.args, status, stdout, stderr)
+		}
+	}
+}

@@ -67,7 +67,7 @@ The exit status is that of the command, and 1 if no such call has failed as --sy
 			case len(args) == 0:
 				return usagef("no command to run: ksnoop why -- COMMAND")
 			}
-			if err := f.check(c.Flags()); err != nil {
+			if err := errors.Join(f.check(c.Flags()), f.symbols.check()); err != nil {
 				return err
 			}
 			return f.run(c.Context(), args, c.OutOrStdout(), c.ErrOrStderr(), status)
