@@ -23,6 +23,9 @@ func appendResult(dst []byte, f *plan.Probe, v uint64) []byte {
 // ResultText returns the text of a result: -EINVAL, NULL, true, void, XDP_PASS, 3.
 func ResultText(f *plan.Probe, v uint64) string { return string(appendResultText(nil, f, v)) }
 
+// elsewhere stands for a result of which the register does not hold all, or nothing.
+const elsewhere = "{...}"
+
 // appendResultText appends a result without brackets. The declared type decides how the
 // register reads.
 func appendResultText(dst []byte, f *plan.Probe, v uint64) []byte {
@@ -37,11 +40,14 @@ func appendResultText(dst []byte, f *plan.Probe, v uint64) []byte {
 			return terminal.AppendName(dst, name)
 		}
 	case *btf.Int:
-		if t.Encoding == btf.Bool {
+		switch {
+		case t.Encoding == btf.Bool:
 			return strconv.AppendBool(dst, v&0xff != 0) // the upper bytes do not belong to the result
+		case t.Size > 8:
+			return append(dst, elsewhere...)
 		}
 	case *btf.Struct, *btf.Union, *btf.Float, *btf.Fwd:
-		return append(dst, "{...}"...) // a register does not hold all of it, or another one does
+		return append(dst, elsewhere...)
 	}
 	if f.Class.Failed(v) {
 		if name, ok := errorName(uint64(int64(v) << 32 >> 32)); ok {

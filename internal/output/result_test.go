@@ -56,6 +56,7 @@ func TestResult(t *testing.T) {
 		{verdict, layout.FailsInt32, minus(22), "[-EINVAL]"},
 		{verdict, layout.FailsInt32, 77, "[77]"},
 		{&btf.Struct{Name: "pair", Size: 16}, layout.NeverFails, 5, "[{...}]"},
+		{&btf.Int{Name: "__int128", Size: 16, Encoding: btf.Signed}, layout.NeverFails, 0, "[{...}]"}, // the upper half is in rdx
 		{&btf.Float{Name: "double", Size: 8}, layout.NeverFails, 5, "[{...}]"}, // in xmm0
 	} {
 		f := &plan.Probe{Probe: layout.Probe{Result: c.result, Class: c.class}}
