@@ -32,6 +32,9 @@ func appendResultText(dst []byte, f *plan.Probe, v uint64) []byte {
 	if f.Result == nil {
 		return append(dst, "void"...)
 	}
+	if number := ResultError(f.Result, v); number != 0 {
+		return appendError(dst, number)
+	}
 	switch t := btf.UnderlyingType(f.Result).(type) {
 	case *btf.Pointer:
 		return appendPointer(dst, v)
@@ -48,14 +51,6 @@ func appendResultText(dst []byte, f *plan.Probe, v uint64) []byte {
 		}
 	case *btf.Struct, *btf.Union, *btf.Float, *btf.Fwd:
 		return append(dst, elsewhere...)
-	}
-	if f.Class.Failed(v) {
-		if name, ok := errorName(uint64(int64(v) << 32 >> 32)); ok {
-			return append(append(dst, '-'), name...)
-		}
-	}
-	if name := errno.Name(ResultError(f.Result, v)); name != "" {
-		return append(append(dst, '-'), name...)
 	}
 	return appendNumber(dst, f.Result, v)
 }
@@ -107,12 +102,9 @@ func enumerator(e *btf.Enum, v uint64) string {
 	return ""
 }
 
-// Numbers in this range are decimal: small numbers are counts, sizes and descriptors; large
-// ones are flags and addresses.
-const (
-	leastDecimal = -1 << 30
-	mostDecimal  = 1 << 20
-)
+// mostDecimal is the largest number that is decimal: small numbers are counts, sizes and
+// descriptors; large ones are flags and addresses. Neither of these has a sign.
+const mostDecimal = 1 << 20
 
 // appendNumber appends the bytes of a register that belong to type t.
 func appendNumber(dst []byte, t btf.Type, v uint64) []byte {
@@ -122,15 +114,21 @@ func appendNumber(dst []byte, t btf.Type, v uint64) []byte {
 	}
 	shift := 64 - 8*size
 	if n := int64(v<<shift) >> shift; signed && n < 0 {
-		if n >= leastDecimal {
-			return strconv.AppendInt(dst, n, 10)
-		}
+		return strconv.AppendInt(dst, n, 10)
 	}
 	n := v << shift >> shift
 	if n <= mostDecimal {
 		return strconv.AppendUint(dst, n, 10)
 	}
 	return strconv.AppendUint(append(dst, "0x"...), n, 16)
+}
+
+// appendError appends an error that is not 0: -ENOMEM, or -4095 if it has no name.
+func appendError(dst []byte, number uint64) []byte {
+	if name := errno.Name(number); name != "" {
+		return append(append(dst, '-'), name...)
+	}
+	return strconv.AppendUint(append(dst, '-'), number, 10)
 }
 
 // errorName returns the name for -v, such as "ENOENT", if v is in the range in which the

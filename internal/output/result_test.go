@@ -33,6 +33,7 @@ func TestResult(t *testing.T) {
 		{&btf.Pointer{Target: long}, layout.FailsPointer, 0, "[NULL]"},
 		{&btf.Pointer{Target: long}, layout.FailsPointer, minus(12), "[-ENOMEM]"},
 		{&btf.Pointer{Target: long}, layout.FailsPointer, 0xffffc9000031e000, "[0xffffc9000031e000]"},
+		{&btf.Pointer{Target: long}, layout.FailsPointer, minus(4095), "[-4095]"}, // an error without a name
 		{&btf.Pointer{Target: long}, layout.FailsPointer, minus(4096), "[0xfffffffffffff000]"},
 		{typeInt, layout.FailsInt32, minus(22), "[-EINVAL]"},
 		{typeInt, layout.FailsInt32, 0xffffffea, "[-EINVAL]"}, // movl clears the upper half
@@ -43,11 +44,14 @@ func TestResult(t *testing.T) {
 		{typeInt, layout.FailsInt32, 1 << 20, "[1048576]"},
 		{typeInt, layout.FailsInt32, 1<<20 + 1, "[0x100001]"},
 		{typeInt, layout.FailsInt32, minus(1 << 30), "[-1073741824]"},
-		{typeInt, layout.FailsInt32, minus(1<<30 + 1), "[0xbfffffff]"},
+		{typeInt, layout.FailsInt32, minus(1<<30 + 1), "[-1073741825]"},
+		{long, layout.FailsInt64, minus(5000000000), "[-5000000000]"},
+		{long, layout.FailsInt64, 1 << 63, "[-9223372036854775808]"},
 		{long, layout.FailsInt64, minus(2), "[-ENOENT]"},
 		{long, layout.FailsInt64, 0xfffffffe, "[0xfffffffe]"}, // of a long no error
 		{ulong, layout.NeverFails, minus(22), "[-EINVAL]"},    // IS_ERR_VALUE, linux/err.h
-		{ulong, layout.NeverFails, minus(4096), "[0xfffffffffffff000]"},
+		{ulong, layout.FailsInt64, minus(4095), "[-4095]"},
+		{ulong, layout.FailsInt64, minus(4096), "[0xfffffffffffff000]"},
 		{ulong, layout.NeverFails, 0xffffffea, "[0xffffffea]"},
 		{typeUint, layout.NeverFails, 0xffffffea, "[0xffffffea]"},
 		{u8, layout.NeverFails, 0xabcdef07, "[7]"},
@@ -57,7 +61,7 @@ func TestResult(t *testing.T) {
 		{verdict, layout.FailsInt32, 77, "[77]"},
 		{&btf.Struct{Name: "pair", Size: 16}, layout.NeverFails, 5, "[{...}]"},
 		{&btf.Int{Name: "__int128", Size: 16, Encoding: btf.Signed}, layout.NeverFails, 0, "[{...}]"}, // the upper half is in rdx
-		{&btf.Float{Name: "double", Size: 8}, layout.NeverFails, 5, "[{...}]"}, // in xmm0
+		{&btf.Float{Name: "double", Size: 8}, layout.NeverFails, 5, "[{...}]"},                        // in xmm0
 	} {
 		f := &plan.Probe{Probe: layout.Probe{Result: c.result, Class: c.class}}
 		if got := string(appendResult(nil, f, c.v)); got != c.want {
