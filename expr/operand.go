@@ -209,7 +209,7 @@ func (c *checker) load(o operand) operand {
 	res := operand{t: o.t, view: o.view, space: max(o.space, spaceOf(o.t))}
 	switch {
 	case o.place.addr == nil && o.place.arg == resultArg:
-		res.val = &Result{T: o.t, Off: uint32(off), Width: width, Bits: bits}
+		res.val = &Result{T: o.t, Off: uint32(off), Width: width, Bits: bits, Part: true}
 	case o.place.addr == nil:
 		res.val = &Arg{T: o.t, Index: o.place.arg, Off: uint32(off), Width: width, Bits: bits}
 		if o.place.at == AtReturn {

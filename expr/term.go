@@ -80,6 +80,9 @@ type (
 		Off   uint32
 		Width uint32
 		Bits  Bits
+		// Part says that it is part of a struct, array or union. Only the whole return value
+		// may be an error.
+		Part bool
 	}
 	// A ContextTerm is a value of the context of the call.
 	ContextTerm struct {
@@ -217,6 +220,12 @@ func (*Kept) term()        {}
 func (*Object) term()      {}
 func (*Text) term()        {}
 func (*Buffer) term()      {}
+
+// IsResult reports whether t is the function's whole return value.
+func IsResult(t Term) bool {
+	r, ok := t.(*Result)
+	return ok && !r.Part
+}
 
 // Terminated reports whether only a NUL ends the string. This holds behind a pointer; an
 // array ends it too.

@@ -47,7 +47,7 @@ func resultOf(e *event.Event) (told int32, failed bool) {
 func isResult(t expr.Term) bool {
 	switch t := t.(type) {
 	case *expr.Result:
-		return t.Off == 0 && t.Width >= 4 && t.Bits.Size == 0
+		return !t.Part && t.Width >= 4
 	case *expr.Convert:
 		return isResult(t.X)
 	}

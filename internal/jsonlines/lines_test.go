@@ -281,6 +281,8 @@ func TestValues(t *testing.T) {
 		{"make(hex(return))", minus(-12), nil, false, `values:{"hex(return)":{"value":"0xfffffffffffffff4","error":"ENOMEM"}}`, ""},
 		{"where(return)", nil, []byte("\x07\x00\x00\x00\xff\xff\xff\xff"), false, `values:{"return":{"value":{"x":7,"y":-1}}}`, ""},
 		{"where(return)", nil, nil, true, `values:{"return":null} unreadable:{"return":"unreadable memory"}`, ""},
+		{"where(return.x)", minus(-2), nil, false, `values:{"return.x":-2}`, ""},
+		{"where(return.y)", minus(-2), nil, false, `values:{"return.y":-2}`, ""},
 		{"wide(return)", nil, minus(1), false, `values:{"return":{"value":"0x1"}}`, ""},
 		{"ask(return)", word(1), nil, false, `values:{"return":{"value":true}}`, ""},
 		{"make(return->x)", minus(-7), nil, false, `values:{"return->x":-7}`, ""},

@@ -133,7 +133,7 @@ func (f *field) add(s *layout.Slot) (err error) {
 		return f.setTarget(t.T)
 	default:
 		f.scalar = s
-		_, f.result = t.(*expr.Result)
+		f.result = expr.IsResult(t)
 		err = f.setScalar(t.Type())
 		if _, context := t.(*expr.ContextTerm); context || f.view == expr.ViewDec {
 			decimal := f.style.number // a time, or what was asked for so, is no word of an object

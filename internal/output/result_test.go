@@ -157,3 +157,28 @@ func TestErrorsInNotations(t *testing.T) {
 		}
 	}
 }
+
+// TestResultMember: a member of what is returned in registers is a number as any other.
+func TestResultMember(t *testing.T) {
+	pointer, compact := &btf.Pointer{Target: typeInt}, lineStyle(Names{}, 160)
+	compact.named = true
+	for _, c := range []struct {
+		term       *expr.Result
+		text, line string
+	}{
+		{&expr.Result{T: typeInt, Width: 4}, "(int)-2 /* -ENOENT */", "-ENOENT"},
+		{&expr.Result{T: typeInt, Width: 4, Part: true}, "(int)-2", "-2"},
+		{&expr.Result{T: typeInt, Off: 4, Width: 4, Part: true}, "(int)-2", "-2"},
+		{&expr.Result{T: pointer, Width: 8, Part: true}, "(int *)-ENOENT", "-ENOENT"}, // as any pointer
+	} {
+		for style, want := range map[*style]string{callStyle(Names{}): c.text, compact: c.line} {
+			f := newField(&expr.Capture{Label: "x"}, style)
+			if err := f.add(&layout.Slot{Term: c.term, Size: 8}); err != nil {
+				t.Fatal(err)
+			}
+			if got := string(f.appendScalar(nil, binary.LittleEndian.AppendUint64(nil, ^uint64(1)))); got != want {
+				t.Errorf("%+v: %s, want %s", c.term, got, want)
+			}
+		}
+	}
+}

@@ -155,11 +155,9 @@ func (s *Sampler) result(e *event.Event) (v uint64, ok bool, err error) {
 		return 0, false, err
 	}
 	for _, f := range fields {
-		if scalar, _ := f.Slots(); scalar != nil {
-			if _, result := scalar.Term.(*expr.Result); result {
-				v, ok = e.Value(scalar)
-				return v, ok, nil
-			}
+		if scalar, _ := f.Slots(); scalar != nil && expr.IsResult(scalar.Term) {
+			v, ok = e.Value(scalar)
+			return v, ok, nil
 		}
 	}
 	return 0, false, nil
