@@ -10,6 +10,7 @@ import (
 
 	"github.com/cilium/ebpf/btf"
 
+	"github.com/ksnoop/ksnoop/internal/longdouble"
 	"github.com/ksnoop/ksnoop/internal/qualifier"
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
@@ -143,7 +144,7 @@ func (c *compiler) compile(t btf.Type, keys scope) (body, error) {
 	case *btf.Int:
 		return compileInt(t)
 	case *btf.Float:
-		return compileFloat(t)
+		return c.float(t)
 	case *btf.Pointer:
 		c.p.ptrs = append(c.p.ptrs, pointee{target: t.Target})
 		return body{kind: kindPointer, size: 8, dense: true, first: uint32(len(c.p.ptrs) - 1)}, nil
@@ -183,9 +184,11 @@ func compileInt(t *btf.Int) (body, error) {
 	return b, nil
 }
 
-// compileFloat handles float and double. It takes other floats as integers, since BTF does
-// not say which format of long double they have.
-func compileFloat(t *btf.Float) (body, error) {
+// float handles floats. It takes those of an unknown format as integers.
+func (c *compiler) float(t *btf.Float) (body, error) {
+	if f := longdouble.Of(t); f != longdouble.None && c.p.little {
+		return body{kind: kindLongDouble, size: t.Size, n: uint32(f), dense: f.Size() == t.Size}, nil
+	}
 	switch t.Size {
 	case 4, 8:
 		return body{kind: kindFloat, size: t.Size, dense: true}, nil

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/ksnoop/ksnoop/internal/errno"
+	"github.com/ksnoop/ksnoop/internal/longdouble"
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
@@ -15,8 +16,8 @@ import (
 // Structs and unions are objects; anonymous members are merged into the object around them.
 // Integers of up to 64 bits are numbers with all digits; wider ones and pointers are
 // hexadecimal strings. Enumerators and text are strings. In text, a backslash is doubled,
-// and a byte that is not UTF-8 is written \xNN. NaN and infinities are strings. Members
-// that are zero are left out unless ShowZeroes is set. If bytes are missing, or a limit
+// and a byte that is not UTF-8 is written \xNN. NaN, infinities, and
+// long doubles beyond the range of double are strings. Members that are zero are left out unless ShowZeroes is set. If bytes are missing, or a limit
 // cuts the value, a last member `"...":true` or a last element `"..."` says so.
 //
 // With Typed the form of a value depends on its type alone, so that all values of a type fit
@@ -242,6 +243,8 @@ func (w *jsonWriter) scalar(f *field, b *body, off int) {
 		w.pointer(b, w.p.load(raw[:b.size]))
 	case kindFloat:
 		w.float(raw[:b.size])
+	case kindLongDouble:
+		w.longDouble(b, raw)
 	case kindWide:
 		w.dst = append(w.dst, '"')
 		w.dst = w.p.appendWide(w.dst, raw[:b.size])
@@ -305,6 +308,18 @@ func (w *jsonWriter) float(raw []byte) {
 		return
 	}
 	w.dst = strconv.AppendFloat(w.dst, v, 'g', -1, len(raw)*8)
+}
+
+// longDouble writes a number with all its digits, as a string if double has none of its size.
+func (w *jsonWriter) longDouble(b *body, raw []byte) {
+	start := len(w.dst)
+	w.dst = longdouble.Format(b.n).Append(w.dst, raw)
+	text := string(w.dst[start:])
+	v, err := strconv.ParseFloat(text, 64)
+	tiny := math.Abs(v) < 0x1p-1022 && text != "0" && text != "-0"
+	if err != nil || v != v || math.IsInf(v, 0) || tiny {
+		w.dst = append(append(append(w.dst[:start], '"'), text...), '"')
+	}
 }
 
 // pointer writes an address, or an object if there is a name or a followed value.

@@ -46,6 +46,7 @@ const (
 	kindInt  kind = iota // size 1, 2, 4 or 8
 	kindWide             // integer or float that is shown in hexadecimal
 	kindFloat
+	kindLongDouble // float of more than 8 bytes whose format is known
 	kindPointer
 	kindEnum
 	kindStruct
@@ -64,7 +65,7 @@ type body struct {
 	dense  bool // the value is zero exactly if all bytes are
 	size   uint32
 	first  uint32 // index of the first of fields, elems, enums or ptrs
-	n      uint32 // number of members, enumerators or elements
+	n      uint32 // number of members, enumerators or elements; of kindLongDouble, its longdouble.Format
 }
 
 type enumerator struct {

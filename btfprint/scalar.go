@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/ksnoop/ksnoop/internal/errno"
+	"github.com/ksnoop/ksnoop/internal/longdouble"
 	"github.com/ksnoop/ksnoop/internal/symname"
 )
 
@@ -79,6 +80,8 @@ func (w *valueWriter) scalar(f *field, b *body, off int) {
 		w.pointer(b, off)
 	case kindFloat:
 		w.dst = w.p.appendFloat(w.dst, w.raw[off:off+int(b.size)])
+	case kindLongDouble:
+		w.dst = longdouble.Format(b.n).Append(w.dst, w.raw[off:])
 	case kindWide:
 		w.dst = w.p.appendWide(w.dst, w.raw[off:off+int(b.size)])
 	}

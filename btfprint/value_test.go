@@ -493,9 +493,47 @@ func TestFloats(t *testing.T) {
 			t.Errorf("%g: got %s, want %s", tt.v, got, tt.json)
 		}
 	}
-	long := mustCompile(t, &btf.Float{Name: "long double", Size: 16})
-	if got := string(long.AppendValue(nil, append(make([]byte, 9), 0x3f, 0, 0, 0, 0, 0, 0), nil)); got != "(long double)0x3f000000000000000000" {
-		t.Errorf("long double: %s", got)
+	vector := mustCompile(t, &btf.Float{Name: "vector", Size: 16}) // of no format that is known
+	if got := string(vector.AppendValue(nil, append(make([]byte, 9), 0x3f, 0, 0, 0, 0, 0, 0), nil)); got != "(vector)0x3f000000000000000000" {
+		t.Errorf("vector: %s", got)
+	}
+}
+
+func TestLongDoubles(t *testing.T) {
+	long, quad := &btf.Float{Name: "long double", Size: 16}, &btf.Float{Name: "_Float128", Size: 16}
+	x87 := func(top uint16, m uint64) []byte { // with garbage as padding
+		return append(binary.LittleEndian.AppendUint16(binary.LittleEndian.AppendUint64(nil, m), top), 0x9e, 0x24, 0, 0, 0, 1)
+	}
+	binary128 := func(high uint64) []byte {
+		return binary.LittleEndian.AppendUint64(make([]byte, 8), high)
+	}
+	for _, c := range []struct {
+		t          *btf.Float
+		raw        []byte
+		text, json string
+	}{
+		{long, x87(0x4000, 0xa000000000000000), "(long double)2.5", "2.5"},
+		{long, x87(0x3ffe, 0xffffffffffffffff), "(long double)0.99999999999999999995", "0.99999999999999999995"},
+		{long, x87(0x7ffe, 0x8000000000000000), "(long double)5.9486574767861588254e+4931", `"5.9486574767861588254e+4931"`},
+		{long, x87(1, 0x8000000000000000), "(long double)3.3621031431120935063e-4932", `"3.3621031431120935063e-4932"`},
+		{long, x87(0x8000, 0), "(long double)-0", "-0"},
+		{long, x87(0xffff, 0x8000000000000000), "(long double)-inf", `"-inf"`},
+		{long, x87(0x7fff, 0xc000000000000000), "(long double)nan", `"nan"`},
+		{quad, binary128(0xc000400000000000), "(_Float128)-2.5", "-2.5"},
+	} {
+		p := mustCompile(t, c.t)
+		if got := string(p.AppendValue(nil, c.raw, nil)); got != c.text {
+			t.Errorf("%x: got %s, want %s", c.raw, got, c.text)
+		}
+		if got := string(p.AppendJSON(nil, c.raw, nil)); got != c.json {
+			t.Errorf("%x: got %s, want %s", c.raw, got, c.json)
+		}
+	}
+	// A member is zero whatever its padding has.
+	s := mustCompile(t, &btf.Struct{Name: "s", Size: 32, Members: []btf.Member{{Name: "zero", Type: long}, {Name: "one", Type: long, Offset: 128}}})
+	raw := append(x87(0, 0), x87(0x3fff, 0x8000000000000000)...)
+	if got := string(s.AppendValue(nil, raw, &ValueOptions{Mode: Compact})); got != "(struct s){.one = (long double)1,}" {
+		t.Errorf("struct: %s", got)
 	}
 }
 

@@ -2,6 +2,8 @@
 
 package btfprint
 
+import "github.com/ksnoop/ksnoop/internal/longdouble"
+
 // isZero reports whether a value is left out because all its members are zero; padding does
 // not count. With plain, an array of bytes is zero if its first byte is, as in libbpf. A
 // value with missing bytes is not zero, so that the gap is shown.
@@ -26,6 +28,8 @@ func (p *Printer) isZero(b *body, raw []byte, off int, plain bool) bool {
 		return false
 	}
 	switch b.kind {
+	case kindLongDouble:
+		return allZero(raw[off : off+int(longdouble.Format(b.n).Size())])
 	case kindBytes:
 		return plain && raw[off] == 0
 	case kindArray:

@@ -8,6 +8,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 
 	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/longdouble"
 )
 
 // A class is how System V passes eight bytes of a value (psABI 3.2.3).
@@ -75,7 +76,7 @@ func (c *classifier) add(t btf.Type, off btf.Bits) {
 		return
 	case *btf.Float:
 		low, high := classSSE, classSSEUp
-		if u.Size > 8 && !quad(u) {
+		if u.Size > 8 && longdouble.Of(u) != longdouble.Quad {
 			low, high = classX87, classX87Up
 		}
 		c.mark(off, 1, low)
@@ -123,10 +124,6 @@ func (c *classifier) result() []class {
 	}
 	return c.words
 }
-
-// quad reports whether a float of 16 bytes is one of IEEE 754, which has an SSE register. BTF tells
-// it from the long double of amd64 by its name only.
-func quad(f *btf.Float) bool { return f.Name == "_Float128" || f.Name == "__float128" }
 
 // complexLong reports whether t is the complex long double of amd64. It is returned in st0 and
 // st1, other than a struct of two.

@@ -20,13 +20,13 @@ const module = "github.com/ksnoop/ksnoop/"
 // layers is the order of the packages: each may import those named, and what
 // those may import. A package that is missing here may import none of ours.
 var layers = map[string][]string{
-	"btfprint":                   {"internal/errno", "internal/qualifier", "internal/symname"},
+	"btfprint":                   {"internal/errno", "internal/longdouble", "internal/qualifier", "internal/symname"},
 	"expr":                       {"internal/errno", "internal/glob", "internal/qualifier", "internal/suggest", "internal/uapi"},
-	"layout":                     {"expr"},
+	"layout":                     {"expr", "internal/longdouble"},
 	"codegen":                    {"layout", "bpf", "internal/ptregs", "internal/qualifier"},
 	"internal/code":              {"internal/ptregs"},
 	"internal/plan":              {"layout", "internal/code", "internal/kernel", "internal/debuginfo", "internal/ptregs", "internal/userfunc"},
-	"internal/userfunc":          {"internal/code", "internal/dw", "internal/elfhead", "internal/glob", "internal/regular"},
+	"internal/userfunc":          {"internal/code", "internal/dw", "internal/elfhead", "internal/glob", "internal/longdouble", "internal/regular"},
 	"internal/event":             {"internal/plan", "bpf"},
 	"internal/decide":            {"internal/event", "internal/symbols", "internal/terminal"},
 	"internal/calls":             {"internal/event"},

@@ -51,7 +51,7 @@ func (f *File) Types(fns []Function) (*Types, error) {
 		return nil, err
 	}
 	types := dw.NewTypes(data)
-	c := typeCollector{data: data, reader: data.Reader(), types: types, maker: typeMaker{types: types, made: map[dwarf.Type]btf.Type{}, named: map[string]btf.Type{}}, units: map[dwarf.Offset]map[uint64]dwarf.Offset{}}
+	c := typeCollector{data: data, reader: data.Reader(), types: types, maker: typeMaker{arch: f.arch, types: types, made: map[dwarf.Type]btf.Type{}, named: map[string]btf.Type{}}, units: map[dwarf.Offset]map[uint64]dwarf.Offset{}}
 	t := &Types{Functions: map[uint64]uint32{}}
 	b, err := btf.NewBuilder(nil, nil)
 	if err != nil {

@@ -25,6 +25,7 @@ var errManyTypes = fmt.Errorf("its types lead to more than %d others", mostTypes
 
 // A typeMaker makes BTF of types in DWARF: the same C, which all that comes after understands.
 type typeMaker struct {
+	arch  string
 	types *dw.Types // which those that are made come from
 	made  map[dwarf.Type]btf.Type
 	named map[string]btf.Type // structs and unions by appendStructure: units describe the same ones again
@@ -117,9 +118,9 @@ func (m *typeMaker) plain(t dwarf.Type) btf.Type {
 	case *dwarf.UcharType, *dwarf.UintType, *dwarf.AddrType:
 		return integer(btf.Unsigned)
 	case *dwarf.FloatType:
-		return &btf.Float{Name: t.Name, Size: size}
+		return m.float(t.Name, size)
 	case *dwarf.ComplexType:
-		return complexFloat(t)
+		return m.complexFloat(t)
 	case *dwarf.EnumType:
 		return m.enum(t)
 	case *dwarf.FuncType:
