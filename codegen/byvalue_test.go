@@ -21,6 +21,7 @@ import (
 //	struct odd { char tag[3]; char name[5]; float f; short n; };
 //	struct shorts { short a; struct { short v[5]; } in; int b; };
 //	struct large { int a; struct { int v[5]; } in; int b, c; };
+//	struct padded { long double x; int n; };
 func byValue() map[string]btf.Type {
 	i, short := &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}, &btf.Int{Name: "short int", Size: 2, Encoding: btf.Signed}
 	char, float := &btf.Int{Name: "char", Size: 1, Encoding: btf.Char}, &btf.Float{Name: "float", Size: 4}
@@ -34,6 +35,7 @@ func byValue() map[string]btf.Type {
 		"odd":    of(16, at("tag", 0, array(char, 3)), at("name", 3, array(char, 5)), at("f", 8, float), at("n", 12, short)),
 		"shorts": of(16, at("a", 0, short), at("in", 2, of(10, at("v", 0, array(short, 5)))), at("b", 12, i)),
 		"large":  of(32, at("a", 0, i), at("in", 4, of(20, at("v", 0, array(i, 5)))), at("b", 24, i), at("c", 28, i)),
+		"padded": of(32, at("x", 0, &btf.Float{Name: "long double", Size: 16}), at("n", 16, i)),
 	}
 }
 
@@ -85,6 +87,7 @@ func TestMemberByValue(t *testing.T) {
 		{"f(s)", "large", 0, 32}, {"f(s.in)", "large", 4, 20},
 		{"f(count()[s.in])", "pair", 4, 8}, {"f(count()[s.tag])", "odd", 0, 3}, {"f(count()[s.f])", "odd", 8, 4},
 		{"f(count()[s.in])", "shorts", 2, 10}, {"f(count()[s.in])", "large", 4, 20},
+		{"f(s.x)", "padded", 0, 16}, {"f(count()[s.x])", "padded", 0, 10}, // of a key without the padding
 	} {
 		for _, arch := range []string{"amd64", "arm64"} {
 			for _, m := range []layout.Method{layout.MethodKprobe, layout.MethodFentry} {
@@ -105,7 +108,7 @@ func TestMemberByValue(t *testing.T) {
 				size := (c.size + 7) &^ 7
 				if len(half.Updates) > 0 {
 					a.dest, a.data, to = asm.RFP, -256, runFrame-256
-					a.store(&half.Updates[0].Key.Slots[0])
+					a.keyPart(&half.Updates[0], 0)
 				} else {
 					a.storeAll(half.Stores)
 					size = c.size // what follows is not shown
@@ -127,7 +130,16 @@ func TestMemberByValue(t *testing.T) {
 
 // TestKeptKeyByValue: what entry keeps of a key has nothing behind the aggregate, either.
 func TestKeptKeyByValue(t *testing.T) {
-	p := plannedFor(t, "f(sum($duration)[s.tag])", layout.MethodKprobe, byValue()["odd"], "amd64")
+	for _, c := range []struct {
+		text, value string
+		size        int
+	}{{"f(sum($duration)[s.tag])", "odd", 3}, {"f(sum($duration)[s.x])", "padded", 10}} {
+		testKeptKey(t, plannedFor(t, c.text, layout.MethodKprobe, byValue()[c.value], "amd64"), c.size)
+	}
+}
+
+func testKeptKey(t *testing.T, p *layout.Probe, size int) {
+	t.Helper()
 	i := slices.IndexFunc(p.Entry.Stores, func(s layout.Slot) bool { return s.Part == layout.PartKept })
 	if i < 0 {
 		t.Fatal("nothing is kept")
@@ -139,8 +151,11 @@ func TestKeptKeyByValue(t *testing.T) {
 	a.emit(asm.Return())
 	r := called(p, arches["amd64"])
 	r.run(t, a.done())
-	want := []byte{firstByte, firstByte + 1, firstByte + 2, 0, 0, 0, 0, 0}
-	if got := r.memory[runData+int(s.Off):][:8]; !bytes.Equal(got, want) {
+	want := make([]byte, (size+7)&^7)
+	for i := range size {
+		want[i] = byte(firstByte + i)
+	}
+	if got := r.memory[runData+int(s.Off):][:len(want)]; !bytes.Equal(got, want) {
 		t.Errorf("% x, want % x", got, want)
 	}
 }

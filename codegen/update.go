@@ -200,17 +200,18 @@ func (a *assembler) rowOfKey(u *layout.Update, next string) {
 
 // keyPart stores one part of a key. What is not stored, such as the bytes behind a string, is 0.
 func (a *assembler) keyPart(u *layout.Update, i int) {
-	s := &u.Key.Slots[i]
+	s := u.Key.Slots[i]
+	s.Size = layout.KeyBytes(&s)
 	if s.Size != 8 || u.Unsure {
 		for off := uint32(0); off < s.Size; off += 8 {
 			a.emit(storeZero(asm.RFP, int16(a.data+int(s.Off+off))))
 		}
 	}
 	if u.Kept[i] < 0 {
-		a.store(s)
+		a.store(&s)
 		return
 	}
-	a.say("kept: " + a.slotText(s))
+	a.say("kept: " + a.slotText(&s))
 	kept := &a.probe.Return.Record.Slots[u.Kept[i]]
 	a.fault, a.faulted = a.label("fault"), false
 	if expr.CanFault(kept.Term) {

@@ -2,7 +2,12 @@
 
 package layout
 
-import "github.com/ksnoop/ksnoop/expr"
+import (
+	"github.com/cilium/ebpf/btf"
+
+	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/longdouble"
+)
 
 // KeyOf returns where the keys of an aggregation lie in the key of its table. The slots are
 // those of a record: Capture is the index of the key, and Index its bit in the mask of keys
@@ -19,6 +24,17 @@ func KeyOf(g *expr.Aggregation) *Record {
 		}
 	}
 	return l.rec
+}
+
+// KeyBytes returns how many bytes of a key's slot are stored. The others are 0: the padding of a
+// long double has any contents, which would tell equal keys apart.
+func KeyBytes(s *Slot) uint32 {
+	if o, ok := s.Term.(*expr.Object); ok {
+		if f, ok := btf.UnderlyingType(o.T).(*btf.Float); ok && longdouble.Of(f) != longdouble.None {
+			return longdouble.Of(f).Size()
+		}
+	}
+	return s.Size
 }
 
 // keySize returns how many bytes a target takes in a key. A string has no byte more, as it has

@@ -81,7 +81,7 @@ func (p *Probe) update(l *allocator, item int, late bool) Update {
 		case expr.PhaseOf(s.Term) == expr.AtReturn:
 			s.Term = l.keep(s.Term, item)
 		default:
-			kept := l.add(Slot{Term: s.Term, Size: s.Size, Item: item, Capture: -1, Part: PartKept})
+			kept := l.add(Slot{Term: s.Term, Size: KeyBytes(s), Item: item, Capture: -1, Part: PartKept})
 			l.entry.Stores = append(l.entry.Stores, kept)
 			u.Kept[i] = kept.Index
 		}

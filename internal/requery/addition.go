@@ -29,6 +29,7 @@ func (r *recording) newAddition(g *expr.Aggregation, item int) (a addition, ok b
 			f.how = how
 		} else {
 			var known bool
+			slot.Size = layout.KeyBytes(&slot)
 			f, known = r.newFill(slot, slot.Term)
 			ok = ok && known
 		}
