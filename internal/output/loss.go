@@ -30,7 +30,7 @@ var losses = [bpf.Counters]loss{
 	bpf.LostChain:     {what: "failure{s} in sessions that gave way to later ones before it was known whether {it was|they were} the reason"},
 	bpf.LostRecursion: {what: "call{s} left out because tracing itself has made {it|them}"},
 	bpf.Fault: {what: "call{s} left out because a predicate, or what is added up, met unreadable memory or divided by zero",
-		hint: "a string in user space is read by ustr(p)"},
+		hint: "if a function of the kernel is passed a pointer p to user space, what is there is read by user(p), a string by ustr(p)"},
 	bpf.RateLimited: {what: "call{s} left out by --rate"},
 	bpf.Unreadable:  {what: "record{s} with values that could not be read", known: true},
 	bpf.Truncated:   {what: "{string or buffer|strings and buffers} of which only the beginning was captured", known: true},

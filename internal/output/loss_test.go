@@ -30,6 +30,12 @@ func TestAppendLosses(t *testing.T) {
 	if got := AppendLosses(nil, &counts, false); string(got) != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
+	counts[bpf.LostRingbuf], counts[bpf.Fault] = 0, 1
+	want = "ksnoop: 1 call left out because a predicate, or what is added up, met unreadable memory or divided by zero; " +
+		"if a function of the kernel is passed a pointer p to user space, what is there is read by user(p), a string by ustr(p)\n"
+	if got := AppendLosses(nil, &counts, false); string(got) != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
 	all := string(AppendLosses(nil, &counts, true))
 	if n := strings.Count(all, "\n"); n != len(losses) || !strings.Contains(all, "ksnoop: 3 records with values that could not be read\n") ||
 		!strings.Contains(all, "ksnoop: 0 calls left out by --rate\n") {
