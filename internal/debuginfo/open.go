@@ -85,8 +85,10 @@ func readInfo(data []byte, o Options, l *loader, r *room) (*Info, error) {
 	if l != nil {
 		l.room = r
 	}
-	if s.sup, err = l.supplement(f); err != nil {
-		return nil, err
+	if !s.empty() { // strip leaves the link of what it takes away
+		if s.sup, err = l.supplement(f); err != nil {
+			return nil, err
+		}
 	}
 	if l != nil {
 		s.halves = &halves{loader: l, files: map[inode]*dwoFile{}}

@@ -37,6 +37,19 @@ func TestSupplement(t *testing.T) {
 	}
 }
 
+// TestSupplementOfStripped: Debian's programs keep the link to what they share, and none of their debug info.
+func TestSupplementOfStripped(t *testing.T) {
+	file := buildProgram(t, "gcc dwz strip readelf", "gcc -O2 -g *.c && cp a.out b.out && dwz -m shared.debug a.out b.out && strip -g --keep-section=.gnu_debugaltlink a.out && rm shared.debug")
+	if out, err := exec.Command("readelf", "-S", file).Output(); err != nil || !strings.Contains(string(out), ".gnu_debugaltlink") {
+		t.Skipf("no link is left: %v", err)
+	}
+	info, err := Open(file, Options{Stripped: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	info.Close()
+}
+
 // compareInlined compares what two files have about inlined functions.
 func compareInlined(t *testing.T, file, whole string) {
 	t.Helper()
