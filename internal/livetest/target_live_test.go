@@ -225,7 +225,7 @@ func TestLiveTargetFaults(t *testing.T) {
 		"rawtp:sched_swich":                    `there is no raw tracepoint "sched_swich"; did you mean "sched_switch"?`,
 		"rawtp:sched_switch($duration > 10ms)": "rawtp:sched_switch is passed, and does not return",
 		"kprobe:vfs_raed+4":                    `did you mean "vfs_read"`,
-		"kprobe:vfs_read+0x5000":               "there is no instruction 0x5000 of vfs_read; it ends before ",
+		"kprobe:vfs_read+0x5000":               "there is no instruction 0x5000 of vfs_read; it has 0x",
 		"kprobe:vfs_read+4($ssp)":              `did you mean "$sp"?`,
 		"sysctl:read":                          `"sysctl" is not a kind of target`,
 	}

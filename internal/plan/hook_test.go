@@ -185,7 +185,8 @@ func TestTargetFaults(t *testing.T) {
 		"tp:sched_swich":                     `there is no tracepoint "sched_swich"`,
 		"tp:sched":                           `there is no tracepoint "sched"; it is a group: write "tp:sched:*"`,
 		"rawtp:task_newtsk":                  `there is no raw tracepoint "task_newtsk"; did you mean "task_newtask"?`,
-		"kprobe:send+0x40($ax)":              "there is no instruction 0x40 of send; it ends before after",
+		"kprobe:send+0x40($ax)":              "there is no instruction 0x40 of send; it has 0x40 bytes",
+		"kprobe:send+0x1000($ax)":            "there is no instruction 0x1000 of send; it has 0x40 bytes", // it lies in another function
 		"kprobe:send+1(sk)":                  `has no parameter "sk"`,
 		"kprobe:send(return)":                "kprobe:send is passed, and does not return",
 		"tp:sched:sched_switch(exit(sk))":    "is passed, and does not return",

@@ -174,8 +174,8 @@ func instruction(view *kernel.View, spec *expr.Spec, o Options, fault func(strin
 	f := funcs[0]
 	if located, err := view.Locate(funcs); err == nil && len(located) == 1 {
 		f = located[0]
-		if s, ok := view.Symbol(f.Addr + sel.Offset); ok && f.Addr != 0 && sel.Offset != 0 && s.Addr != f.Addr {
-			return nil, fault("it ends before "+s.Name, "there is no instruction %#x of %s", sel.Offset, f.Name)
+		if s, ok := view.Symbol(f.Addr); ok && f.Addr != 0 && sel.Offset >= s.Size {
+			return nil, fault(fmt.Sprintf("it has %#x bytes", s.Size), "there is no instruction %#x of %s", sel.Offset, f.Name)
 		}
 	}
 	return []candidate{{f: f, Hook: Hook{Kind: expr.Instruction, Name: f.Name, Offset: sel.Offset}}}, nil
