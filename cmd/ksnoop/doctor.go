@@ -110,10 +110,11 @@ func doctor(ctx context.Context, w io.Writer, view *kernel.View, root fs.FS, typ
 		t.row("TRIED", "WORKS", "WHY NOT")
 		for _, s := range attach.Probe(ctx) {
 			answer, why := "yes", ""
-			if s.Err != nil {
-				answer, why = "no", strings.ReplaceAll(s.Err.Error(), "\n", "; ")
+			name := s.Capability.String()
+			if err := s.Why(); err != nil {
+				answer, why = "no", strings.ReplaceAll(strings.TrimPrefix(err.Error(), name+": "), "\n", "; ")
 			}
-			t.row(s.Capability.String(), answer, why)
+			t.row(name, answer, why)
 		}
 		t.trials(ctx, view)
 	}

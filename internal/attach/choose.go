@@ -166,6 +166,14 @@ func refusal(c Capability, err error) error {
 	return unsupported{c}
 }
 
+// Why says why the kernel does not have the capability, as --attach does.
+func (s Support) Why() error {
+	if err := refusal(s.Capability, s.Err); err != nil {
+		return err
+	}
+	return s.Err
+}
+
 // unsupported says that a kernel has not what a method takes.
 type unsupported struct{ lacks Capability }
 

@@ -5,6 +5,7 @@ package attach
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 
@@ -46,6 +47,44 @@ func (e refusedError) Unwrap() error { return e.err }
 
 func (refusedError) Error() string {
 	return "the kernel does not permit it: a capability is missing, or lockdown, a security module or the container's seccomp filter forbids it"
+}
+
+// probing keeps of a kprobe's error what it comes down to. After a refusal the
+// library tries the name with the prefix of system calls, and reports what the
+// kernel said to that.
+func probing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.EINVAL) {
+		return notProbedError{err}
+	}
+	if err != nil && strings.Contains(err.Error(), "arch-specific fallback") {
+		return fallbackError{err}
+	}
+	return err
+}
+
+// A fallbackError is one of another kind. The library says what it tried in its own terms.
+type fallbackError struct{ err error }
+
+func (e fallbackError) Unwrap() error { return e.err }
+
+// Error returns what the kernel said, with the file that it said it of.
+func (e fallbackError) Error() string {
+	err := e.err
+	for {
+		inner := errors.Unwrap(err)
+		if _, file := err.(*fs.PathError); file || inner == nil {
+			return err.Error()
+		}
+		err = inner
+	}
+}
+
+type notProbedError struct{ err error }
+
+func (e notProbedError) Unwrap() error { return e.err }
+
+func (notProbedError) Error() string {
+	return "the kernel has no code of that name, or does not let it be traced (notrace)"
 }
 
 type verifierError struct{ *ebpf.VerifierError }

@@ -27,6 +27,31 @@ func TestProbing(t *testing.T) {
 	}
 }
 
+// TestAttempts: the library's names of its attempts are not passed on.
+func TestAttempts(t *testing.T) {
+	for want, inner := range map[string]error{
+		"neither debugfs nor tracefs are mounted":                   errors.New("neither debugfs nor tracefs are mounted"),
+		"open /sys/kernel/tracing/kprobe_events: permission denied": &fs.PathError{Op: "open", Path: "/sys/kernel/tracing/kprobe_events", Err: unix.EACCES},
+	} {
+		err := probing(fmt.Errorf("creating tracefs event (arch-specific fallback for %q): checking trace event ebpf_1/f: %w", "f", inner))
+		if err.Error() != want || !errors.Is(err, inner) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
+// TestWhy: the library tells the version of Linux alone.
+func TestWhy(t *testing.T) {
+	old := Support{CapKprobeMulti, fmt.Errorf("kprobe.multi: %w", ebpf.ErrNotSupported)}
+	if got := old.Why().Error(); !strings.HasPrefix(got, "kprobe.multi is not supported by this kernel: it takes Linux ") || !strings.HasSuffix(got, " and CONFIG_FPROBE") {
+		t.Error(got)
+	}
+	refused := Support{CapKprobe, unix.EPERM}
+	if refused.Why() != refused.Err || (Support{Capability: CapKprobe}).Why() != nil {
+		t.Error(refused.Why())
+	}
+}
+
 // TestExplainPermission: what the library guesses of EPERM is not passed on.
 func TestExplainPermission(t *testing.T) {
 	refused := fmt.Errorf("map create: %w (MEMLOCK may be too low, consider rlimit.RemoveMemlock)", unix.EPERM)

@@ -99,7 +99,8 @@ type attachKprobe func(symbol string, prog *ebpf.Program, opts *link.KprobeOptio
 
 func tryKprobe(types *btf.Cache, attach attachKprobe, cookie uint64, ins ...asm.Instruction) error {
 	return withProgram(types, kprobeSpec(ins...), func(prog *ebpf.Program) (link.Link, error) {
-		return attach(harmless, prog, &link.KprobeOptions{Cookie: cookie})
+		l, err := attach(harmless, prog, &link.KprobeOptions{Cookie: cookie})
+		return l, probing(err)
 	})
 }
 

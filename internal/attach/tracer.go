@@ -5,7 +5,6 @@ package attach
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
 	"slices"
@@ -16,7 +15,6 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
 	"github.com/cilium/ebpf/link"
-	"golang.org/x/sys/unix"
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/codegen"
@@ -507,24 +505,6 @@ func (t *Tracer) hookReturn(p *plan.Probe, prog program) (closer, error) {
 	}
 	l, err = prog.kretprobe(p.Func.Name, &link.KprobeOptions{TraceFSPrefix: t.eventGroup()})
 	return await(atReturn, l, probing(err))
-}
-
-// probing keeps of a kprobe's error what it comes down to. After a refusal the
-// library tries the name with the prefix of system calls, and reports what the
-// kernel said to that.
-func probing(err error) error {
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.EINVAL) {
-		return notProbedError{err}
-	}
-	return err
-}
-
-type notProbedError struct{ err error }
-
-func (e notProbedError) Unwrap() error { return e.err }
-
-func (notProbedError) Error() string {
-	return "the kernel has no code of that name, or does not let it be traced (notrace)"
 }
 
 // Start switches the programs on.
