@@ -77,9 +77,19 @@ func (c *command) run(reports *os.File, stderr io.Reader, say func(string)) {
 	_ = reports.Close() // if the process still runs, that ends it
 	text := <-last
 	if c.err = c.cmd.Wait(); c.err != nil && text != "" && c.cmd.ProcessState.Exited() { // by itself, and has said why
-		c.err = fmt.Errorf("%s (%w)", text, c.err)
+		c.err = &saidError{text, c.err}
 	}
 }
+
+// A saidError is the end of a process that has told the reason itself.
+type saidError struct {
+	text string
+	err  error
+}
+
+func (e *saidError) Error() string { return fmt.Sprintf("%s (%v)", e.text, e.err) }
+
+func (e *saidError) Unwrap() error { return e.err }
 
 // sayLines passes lines on, cut to a length, and returns the last message.
 func sayLines(r io.Reader, say func(string)) string {

@@ -5,6 +5,7 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -160,6 +161,29 @@ func TestAgain(t *testing.T) {
 	if want := "a failed: gone; it is begun again in 20ms"; len(s.said) != 5 || s.said[0] != want {
 		t.Errorf("said %q, want %q first", s.said, want)
 	}
+}
+
+// TestSaidOnce: the reason that a process has told is not told again, but it is in the status.
+func TestSaidOnce(t *testing.T) {
+	s := newStage(t, times{first: time.Minute})
+	s.Apply(requests("a=x"))
+	s.next().end(&saidError{"no such function", errors.New("exit status 2")})
+	if got := s.until(Failed).Reason; got != "no such function (exit status 2)" {
+		t.Errorf("the reason is %q", got)
+	}
+	for begin := time.Now(); time.Since(begin) < livetest.Patience(10*time.Second); time.Sleep(time.Millisecond) {
+		s.mu.Lock()
+		said := slices.Clone(s.said)
+		s.mu.Unlock()
+		if len(said) == 0 {
+			continue // the state comes first
+		}
+		if want := "a failed: exit status 2; it is begun again in 1m0s"; said[0] != want {
+			t.Errorf("said %q, want %q", said, want)
+		}
+		return
+	}
+	t.Error("nothing was said")
 }
 
 // TestSteady: after a long time without a failure, the next one is the first.

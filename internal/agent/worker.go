@@ -4,6 +4,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"sync"
@@ -52,6 +53,10 @@ func (w *worker) run(ctx context.Context) {
 			wait = t.first
 		}
 		w.become(Failed, err.Error())
+		var said *saidError
+		if errors.As(err, &said) {
+			err = said.err // the reason stands in the lines above
+		}
 		w.options.Say(w.request.Name, fmt.Sprintf("failed: %v; it is begun again in %v", err, wait))
 		select {
 		case <-time.After(wait):
