@@ -30,11 +30,16 @@ type Shelf struct {
 type ShelfCounts struct{ Made, Removed int }
 
 // OpenShelf opens a directory for recordings of limit bytes each, of which the newest are
-// kept; 0 keeps all. It makes the directory if there is none, for its owner alone.
+// kept; 0 keeps all. It makes the directory if there is none, for its owner alone, and
+// those above it.
 //
 // Recordings grow by blocks, and one has a block at least. It is larger than limit only if
 // that is too small for this.
 func OpenShelf(dir string, limit int64, keep int) (*Shelf, error) {
+	dir = filepath.Clean(dir)
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return nil, err
+	}
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}

@@ -114,6 +114,19 @@ func TestRotate(t *testing.T) {
 	}
 }
 
+// TestShelfAbove: directories above that of the recordings are made, which it alone closes to others.
+func TestShelfAbove(t *testing.T) {
+	above := filepath.Join(t.TempDir(), "above")
+	if _, err := OpenShelf(above+"/recordings/", 1, 0); err != nil {
+		t.Fatal(err)
+	}
+	for dir, want := range map[string]os.FileMode{above: 0o755, above + "/recordings": 0o700} {
+		if info, err := os.Stat(dir); err != nil || info.Mode().Perm()&^0o077 != 0o700 || info.Mode().Perm()&^want != 0 {
+			t.Errorf("%s: %v, %v", dir, info, err)
+		}
+	}
+}
+
 // TestKeep: the oldest recordings are removed, of earlier runs too, but nothing that is no
 // recording, and none that somebody is writing.
 func TestKeep(t *testing.T) {
