@@ -187,6 +187,9 @@ func (c *checker) swap(x *Call, n numeric) (operand, bool) {
 	if !ok {
 		return o, false
 	}
+	if isPointer(o.val.Type()) {
+		return c.fault(CodeType, x.Args[0].Span(), "", "%s() takes a number, not %s", x.Func.Name, typeName(o.t))
+	}
 	t := n.typ()
 	if n.size == 2 {
 		t = &btf.Int{Name: "short unsigned int", Size: 2}

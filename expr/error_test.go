@@ -165,6 +165,9 @@ var faulty = []struct {
 	{CodeType, "send(user(flags))"},
 	{CodeType, "send(sizeof(void))"},
 	{CodeType, "send(container_of(count, struct tcp_sock, sk))"},
+	{CodeType, "send(ntohs(sk))"},
+	{CodeType, "send(ntohl(sk))"},
+	{CodeSyntax, "send(container_of(sk, struct tcp_sock))"},
 	{CodeType, "send(ip(sk->tiny))"},
 	{CodeType, "send(ip((struct sockaddr *)buf))"},
 	{CodeType, "send(mac(sk->dev->name))"},
@@ -408,7 +411,7 @@ func TestForeignCharacters(t *testing.T) {
 		{"send($comm == “sh”)", "  send($comm == “sh”)\n                ^\n  column 15: unexpected \"“\"; strings are in plain quotes: \"text\""},
 		{"send(count == ‘a’)", "  send(count == ‘a’)\n                ^\n  column 15: unexpected \"‘\"; characters are in plain quotes: 'a'"},
 		{"send(count ≥ 1)", "  send(count ≥ 1)\n             ^\n  column 12: unexpected \"≥\"; write \">=\""},
-		{"send(count \xff 1)", "  send(count · 1)\n             ^\n  column 12: unexpected \"·\""},
+		{"send(count \xff 1)", "  send(count · 1)\n             ^\n  column 12: unexpected \"\\xff\""},
 		{"send(\U0001f600)", "  send(\U0001f600)\n       ^\n  column 6: unexpected \"\U0001f600\""},
 	} {
 		_, err := Parse(c.text)

@@ -159,6 +159,8 @@ func syntaxHint(text string, tok lexer.Token) string {
 		return "items stand in parentheses: " + trimmed + "(" + shortened(items) + ")"
 	case !tok.EOF() && open <= 0:
 		return `nothing may follow the closing ")"; another function is another SPEC`
+	case tok.Value == ")" && fewInContainerOf(before):
+		return "container_of takes 3 arguments: a pointer, the type of what it points into, and the member"
 	case operator != "":
 		return "a value is missing after " + strconv.Quote(operator)
 	case strings.HasSuffix(trimmed, ",") && tok.Value == ")":
@@ -178,6 +180,12 @@ func syntaxHint(text string, tok lexer.Token) string {
 		return `items are separated by ","`
 	}
 	return ""
+}
+
+// fewInContainerOf reports whether a text ends in a container_of that lacks arguments.
+func fewInContainerOf(text string) bool {
+	at := strings.LastIndex(text, "container_of(")
+	return at >= 0 && strings.Count(text[at:], ",") < 2
 }
 
 // otherOperator says how an operator of another language is written here, if tok is one or belongs to one.
@@ -256,8 +264,8 @@ func lexicalError(text string, at int, e *Error) {
 			e.Hint = "sizes have no units here: write " + rest[:strings.Index(rest, unit[1])] + map[string]string{"k": " * 1024", "K": " * 1024", "M": " << 20", "G": " << 30"}[unit[1]]
 		}
 	default:
-		char := []rune(rest)[0]
-		e.Msg, e.Hint = "unexpected "+strconv.Quote(string(char)), typeset[char]
+		char, size := utf8.DecodeRuneInString(rest)
+		e.Msg, e.Hint = "unexpected "+strconv.Quote(rest[:size]), typeset[char] // \xff of what is no UTF-8
 	}
 }
 
