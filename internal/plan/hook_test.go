@@ -194,6 +194,7 @@ func TestTargetFaults(t *testing.T) {
 		"tp:sched:sched_switch($duration>1)": "is passed, and does not return",
 		"kprobe:send+1($dj)":                 `did you mean "$dx"?`,
 		"kprobe:*+1($di)":                    "4 functions match, but an instruction is in one",
+		"send.count":                         `no function is called "send.count"; items stand in parentheses: send(count)`,
 		"openat":                             `no function is called "openat"; for the system call write "syscall:openat"`,
 		"sys_openat":                         `for the system call write "syscall:openat"`,
 		"__arm64_sys_openat(dfd)":            `for the system call write "syscall:openat"`,

@@ -3,11 +3,14 @@
 package plan
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/cilium/ebpf/btf"
 
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/glob"
@@ -54,7 +57,7 @@ func Select(view *kernel.View, spec *expr.Spec, o Options) ([]kernel.Function, e
 		if into != "" {
 			return nil, fault(into, "%s %v", sel, errNoCode)
 		}
-		hint := syscallHint(view, sel, o.Arch)
+		hint := cmp.Or(syscallHint(view, sel, o.Arch), memberHint(view, sel, o))
 		if hint == "" {
 			hint = view.Missing(sel.Name, sel.Module).Hint()
 		}
@@ -97,6 +100,21 @@ func syscallHint(view *kernel.View, sel expr.Selector, arch string) string {
 		}
 	}
 	return ""
+}
+
+// memberHint tells how a parameter is asked for, where it was written as if it were a member of the function.
+func memberHint(view *kernel.View, sel expr.Selector, o Options) string {
+	var param string
+	sel.Name, param, _ = strings.Cut(sel.Name, ".")
+	funcs, err := named(view, sel, o)
+	if param == "" || err != nil || len(funcs) != 1 || funcs[0].Type == nil {
+		return ""
+	}
+	proto, ok := funcs[0].Type.Type.(*btf.FuncProto)
+	if !ok || !slices.ContainsFunc(proto.Params, func(p btf.FuncParam) bool { return p.Name == param }) {
+		return ""
+	}
+	return "items stand in parentheses: " + sel.Name + "(" + param + ")"
 }
 
 // nearestHint suggests a similar name, either whole or without its group.
