@@ -198,7 +198,7 @@ func TestSymStreams(t *testing.T) {
 
 func TestSymFaults(t *testing.T) {
 	for file, want := range map[string]string{
-		"sym_test.go":   "bad magic number",
+		"sym_test.go":   "it does not begin like an ELF file",
 		"no/such/file":  "no such file",
 		"/proc/version": "no regular file",
 	} {

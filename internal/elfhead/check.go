@@ -10,8 +10,10 @@ import (
 	"bytes"
 	"debug/elf"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
+	"strings"
 )
 
 // Limits. A vmlinux has 80 sections, an object file with a section for each
@@ -69,11 +71,21 @@ func Open(r io.ReaderAt) (*elf.File, error) {
 	if err == nil {
 		err = checkTables(f)
 	}
+	if format := (*elf.FormatError)(nil); errors.As(err, &format) && strings.HasPrefix(format.Error(), "bad magic number") {
+		return nil, magicError{format}
+	}
 	if err != nil {
 		return nil, err
 	}
 	return f, nil
 }
+
+// A magicError is that of a file of another kind. debug/elf prints the bytes as numbers.
+type magicError struct{ err *elf.FormatError }
+
+func (magicError) Error() string { return "it does not begin like an ELF file" }
+
+func (e magicError) Unwrap() error { return e.err }
 
 // check returns an error for a file whose section headers claim more than any
 // file has. What is wrong with it otherwise is for debug/elf to say.

@@ -45,7 +45,7 @@ int main(int argc, char **argv) { return called(argc); }
 		{"too many, and stripped", "gcc -O2 -s -o program a.c", mostInfos, false, ""},
 		{"cached", cached + "true", 0, true, ""},
 		{"cached, too many", cached + "true", mostInfos, false, "1 file had debug info that was not read"},
-		{"cached, damaged", cached + "echo this is no file of debug info > $f", 0, false, "/debuginfo: bad magic number"},
+		{"cached, damaged", cached + "echo this is no file of debug info > $f", 0, false, "/debuginfo: it does not begin like an ELF file"},
 		{"no server knows it", cached + ": > $f", 0, false, ""},
 		{"no server knows it, too many", cached + ": > $f", mostInfos, false, ""},
 		{"a cache that cannot be entered", cached + "rm -r cache && ln -s cache cache", 0, false, ""},
