@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -85,7 +86,7 @@ type diffFlags struct {
 // run compares what arguments name, and reports whether it differs.
 func (f *diffFlags) run(args []string, stdout, stderr io.Writer) (differs bool, err error) {
 	n := recordings(args)
-	if err := errors.Join(f.check(args, n), checkRecordings("diff", args, n), checkEmpty(f.replay.all)); err != nil {
+	if err := cmp.Or(f.check(args, n), errors.Join(checkRecordings("diff", args, n), checkEmpty(f.replay.all))); err != nil {
 		return false, err
 	}
 	ask, err := f.replay.ask.understand(args[n:])
@@ -227,7 +228,10 @@ func (f *diffFlags) choose(runs []*diff.Run) (good, bad *diff.Run, err error) {
 		good, err = good.Nth(entry, f.nth)
 		var err2 error
 		bad, err2 = bad.Nth(entry, f.nth)
-		return good, bad, errors.Join(err, err2)
+		if runs[0].Name != runs[1].Name {
+			err = errors.Join(err, err2)
+		}
+		return good, bad, err
 	}
 	if f.entry != "" {
 		good, bad = good.Only(entry), bad.Only(entry)

@@ -148,10 +148,11 @@ func TestDiffTrouble(t *testing.T) {
 		{[]string{t.TempDir()}, "is a directory"},
 		{[]string{good, good, good}, "these are 3"},
 		{[]string{good, "none.ks"}, "none.ks: no such file"},
-		{[]string{good}, "has 1 call of *, of which none failed: give another"},
+		{[]string{good}, "has 1 call, of which none failed: give another"},
 		{[]string{recordedSessions}, "sessions that succeed are recorded with -S"},
 		{[]string{good, recordedSessions}, "has sessions and the other one calls"},
-		{[]string{"--nth", "3", good, good}, "good.ks has 1 call of *"},
+		{[]string{"--nth", "3", good, good}, "good.ks has 1 call, and call 3 is asked for\n"},
+		{[]string{"-", good}, "ksnoop: diff reads files: give the name of a recording in place of -\n"},
 		{[]string{"--nth", "0", good, good}, "--nth counts from 1"},
 		{[]string{"--entry", "nope", good, good}, "neither recording has calls of nope"},
 		{[]string{"-n", "nope", good, good}, "neither recording has calls to compare"},
@@ -167,11 +168,12 @@ func TestDiffTrouble(t *testing.T) {
 		{[]string{"--vmlinux", "none", good, good}, "open debug info none: "},
 		{[]string{"-x", "ENOENT", good, good}, "are about sessions"},
 		{[]string{threeReads, cut}, "cut.ks: "},
-		{[]string{"--nth", "7", good, good}, "good.ks has 1 call of *, and call 7 is asked for\nksnoop: "},
-		{[]string{"--nth", "7", recordedOpens(t, "bad.ks", recordedCall{100, 0, 3}, recordedCall{200, 2, formattest.Errno(2)})}, "bad.ks has 2 calls of *, of which 1 failed, and failure 7 is asked for\n"},
+		{[]string{"--nth", "7", good, recordedOpens(t, "twin.ks", recordedCall{100, 0, 3})}, "good.ks has 1 call, and call 7 is asked for\nksnoop: "},
+		{[]string{"--nth", "7", recordedOpens(t, "bad.ks", recordedCall{100, 0, 3}, recordedCall{200, 2, formattest.Errno(2)})}, "bad.ks has 2 calls, of which 1 failed, and failure 7 is asked for\n"},
 	} {
 		_, stderr, status := ran(append([]string{"diff"}, c.args...)...)
-		if status != exitUsage || !strings.Contains(stderr, c.want) {
+		once := strings.HasPrefix(c.want, "ksnoop: ") || strings.HasSuffix(c.want, "asked for\n")
+		if status != exitUsage || !strings.Contains(stderr, c.want) || once && strings.Count(stderr, "\n") > 1 {
 			t.Errorf("%q: status %d, %s", c.args, status, stderr)
 		}
 	}

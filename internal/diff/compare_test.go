@@ -327,7 +327,7 @@ func TestHalves(t *testing.T) {
 		{"*", 2, "7", "-EIO", ""},
 		{"open", 2, "5", "-EPERM", ""},
 		{"*", 3, "", "", "a.ks has no call of map that succeeded"},
-		{"*", 4, "", "", "a.ks has 8 calls of *, of which 3 failed, and failure 4 is asked for"},
+		{"*", 4, "", "", "a.ks has 8 calls, of which 3 failed, and failure 4 is asked for"},
 		{"nope", 1, "", "", "a.ks has no calls of nope"},
 	} {
 		good, bad, err := run.Halves(c.entry, c.n)
@@ -352,6 +352,9 @@ func TestPick(t *testing.T) {
 	}
 	if nth, err := run.Nth("open", 2); err != nil || nth.threads[0].Calls[0].Result != "4" || nth.About != "open at 0.000000004" {
 		t.Errorf("%+v, %v", nth, err)
+	}
+	if _, err := run.Nth("*", 99); err == nil || !strings.HasSuffix(err.Error(), " calls, and call 99 is asked for") {
+		t.Errorf("call 99: %v", err)
 	}
 	if _, err := run.Nth("open", 3); err == nil || err.Error() != "a.ks has 2 calls of open, and call 3 is asked for" {
 		t.Error(err)

@@ -59,9 +59,17 @@ func (r *Run) Only(entry string) *Run {
 func (r *Run) Nth(entry string, n int) (*Run, error) {
 	all := r.pick(entry)
 	if n > len(all) {
-		return nil, fmt.Errorf("%s has %s of %s, and call %d is asked for", r.Name, plural.Of(len(all), "call{s}"), entry, n)
+		return nil, fmt.Errorf("%s has %s%s, and call %d is asked for", r.Name, plural.Of(len(all), "call{s}"), ofEntry(entry), n)
 	}
 	return r.one(all[n-1]), nil
+}
+
+// ofEntry names a glob, unless that is all functions.
+func ofEntry(entry string) string {
+	if entry == "*" {
+		return ""
+	}
+	return " of " + entry
 }
 
 // one returns a run with one call.
@@ -97,9 +105,9 @@ func (r *Run) Halves(entry string, n int) (good, bad *Run, err error) {
 		return good, bad, nil
 	}
 	if len(all) == 0 {
-		return nil, nil, fmt.Errorf("%s has no calls of %s", r.Name, entry)
+		return nil, nil, fmt.Errorf("%s has no calls%s", r.Name, ofEntry(entry))
 	}
-	calls := fmt.Sprintf("%s has %s of %s", r.Name, plural.Of(len(all), "call{s}"), entry)
+	calls := fmt.Sprintf("%s has %s%s", r.Name, plural.Of(len(all), "call{s}"), ofEntry(entry))
 	if failed == 0 {
 		return nil, nil, fmt.Errorf("%s, of which none failed: give another recording to compare with", calls)
 	}
