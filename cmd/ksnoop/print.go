@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"regexp"
 	"strconv"
@@ -109,6 +110,8 @@ func (f *printFlags) check(args []string) error {
 		return usagef("--batch takes at most one FILE")
 	case f.batch && f.diff != "":
 		return usagef("--batch and --diff exclude each other")
+	case f.batch && (f.hex || f.offset != 0):
+		return usagef("--hex and --offset do not go with --batch, whose lines hold the bytes")
 	case !f.batch && len(args) == 0:
 		return usagef("no TYPE given; try: ksnoop print 'struct iphdr' FILE")
 	case !f.batch && len(args) > 2:
@@ -117,8 +120,16 @@ func (f *printFlags) check(args []string) error {
 		return usagef("--compact and --verbose exclude each other")
 	case f.json && (f.compact || f.verbose || f.namesOnly || f.noTypes || f.noNames || f.diff != ""):
 		return usagef("--json has no other form")
-	case f.offset < 0 || f.value.MaxWidth < 0 || f.value.MaxDepth < 0 || f.value.MaxElements < 0:
-		return usagef("a limit or offset cannot be negative")
+	case f.namesOnly && f.noNames:
+		return usagef("--names-only and --no-names exclude each other")
+	}
+	for _, limit := range []struct {
+		name string
+		n    int64
+	}{{"offset", f.offset}, {"width", int64(f.value.MaxWidth)}, {"depth", int64(f.value.MaxDepth)}, {"elements", int64(f.value.MaxElements)}} {
+		if limit.n < 0 {
+			return usagef("--%s %d: it cannot be negative", limit.name, limit.n)
+		}
 	}
 	switch {
 	case f.compact:
@@ -251,12 +262,20 @@ func (p *printing) read(file string, size int) ([]byte, error) {
 func readMost(r io.Reader, file string, most int64) ([]byte, error) {
 	raw, err := io.ReadAll(io.LimitReader(r, most+1))
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", file, err)
+		return nil, readError(file, err)
 	}
 	if int64(len(raw)) > most {
 		return nil, usagef("%s: the most that is read is %d bytes, and there are more", file, most)
 	}
 	return raw, nil
+}
+
+// readError names the file, unless the error does.
+func readError(file string, err error) error {
+	if errors.As(err, new(*fs.PathError)) {
+		return err
+	}
+	return fmt.Errorf("read %s: %w", file, err)
 }
 
 // skip goes on to --offset.
@@ -268,7 +287,7 @@ func (p *printing) skip(r io.Reader, file string) error {
 		switch {
 		case regular && offset <= info.Size():
 			if _, err := f.Seek(offset, io.SeekCurrent); err != nil {
-				return fmt.Errorf("read %s: %w", file, err)
+				return readError(file, err)
 			}
 			return nil
 		case regular && info.Size() > 0: // files of /proc have no size
@@ -280,7 +299,7 @@ func (p *printing) skip(r io.Reader, file string) error {
 		return p.beyond(n, file)
 	}
 	if err != nil {
-		return fmt.Errorf("read %s: %w", file, err)
+		return readError(file, err)
 	}
 	return nil
 }
@@ -395,7 +414,7 @@ func (p *printing) printer(spelling string) (*btfprint.Printer, error) {
 	}
 	printer, err := btfprint.Compile(t, order)
 	if err != nil {
-		return nil, usagef("%s cannot be printed: %w", spelling, err)
+		return nil, usagef("%s cannot be printed: %w", spelling, errors.Unwrap(err)) // which has another spelling of the type
 	}
 	p.printers[spelling] = printer
 	return printer, nil

@@ -122,13 +122,18 @@ func TestPrintFaults(t *testing.T) {
 		{"", []string{"struct", "point", "-"}, 2, "quote a TYPE that has blanks"},
 		{"", []string{"struct pint"}, 2, `there is no type "struct pint"`},
 		{"", []string{"point"}, 2, `there is no type "point"; there is "struct point"`},
-		{"", []string{"struct hidden"}, 2, "struct hidden cannot be printed: compile struct hidden: a type without values"},
+		{"", []string{"struct hidden"}, 2, "struct hidden cannot be printed: a type without values"},
 		{"", []string{"u32[x]"}, 2, `"x" is no number of elements`},
 		{"", []string{"u32[2]*"}, 2, `is not understood at "*"`},
 		{"", []string{"u32[4294967295][4294967295]"}, 2, "too large"},
 		{"", []string{"u32", "--compact", "--verbose"}, 2, "exclude each other"},
 		{"", []string{"u32", "--json", "--compact"}, 2, "--json has no other form"},
-		{"", []string{"u32", "--width", "-1"}, 2, "negative"},
+		{"", []string{"u32", "--width", "-1"}, 2, "--width -1: it cannot be negative"},
+		{"", []string{"u32", "--offset", "-1"}, 2, "--offset -1: it cannot be negative"},
+		{"", []string{"u32", "--names-only", "--no-names"}, 2, "exclude each other"},
+		{"", []string{"--batch", "--hex"}, 2, "--hex and --offset do not go with --batch"},
+		{"", []string{"--batch", "--offset", "3"}, 2, "--hex and --offset do not go with --batch"},
+		{"", []string{"u32", "."}, 1, "read .: is a directory"},
 		{"", []string{"u32", "--offset", "1"}, 2, "beyond the 0 bytes"},
 		{"0g", []string{"u32", "--hex"}, 2, `"0g" is not hexadecimal`},
 		{"", []string{"u32", filepath.Join(t.TempDir(), "none")}, 1, "no such file"},
@@ -138,7 +143,7 @@ func TestPrintFaults(t *testing.T) {
 			"ksnoop: line 2: \"u32\" is not TYPE HEX\nksnoop: line 3: \"zz\" is not hexadecimal\n3 of 4 lines could not be printed"},
 	} {
 		_, notes, status := runPrint(tt.stdin, append(tt.args, "--btf", types)...)
-		if status != tt.status || !strings.Contains(notes, tt.want) {
+		if status != tt.status || !strings.Contains(notes, tt.want) || strings.Contains(notes, "read .: read") {
 			t.Errorf("%q: status %d, %q, want %d, %q", tt.args, status, notes, tt.status, tt.want)
 		}
 	}
