@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ksnoop/ksnoop/internal/errno"
+	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
@@ -34,6 +35,7 @@ func flagValues() map[string][]string {
 	}
 	values["count"] = values["preset"] // which -c takes too
 	values["only-errors"] = append([]string{"any", "NULL"}, errno.All()...)
+	values["errno"] = errno.All()
 	values["except-errors"] = values["only-errors"][1:]
 	return values
 }
@@ -56,6 +58,9 @@ func completeFlags(c *cobra.Command) {
 			complete = cobra.FixedCompletions(values[f.Name], cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveKeepOrder)
 		default:
 			complete = cobra.NoFileCompletions
+		}
+		if f.Name == "syscall" {
+			complete = completeSyscall
 		}
 		if f.Name == "fields" {
 			complete = completeFields
@@ -90,6 +95,11 @@ func completeFields(c *cobra.Command, args []string, text string) ([]string, cob
 		found[i] = text[:len(text)-len(rest)] + found[i]
 	}
 	return found, how
+}
+
+// completeSyscall completes the name of a system call.
+func completeSyscall(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return kernel.OpenRunning().SyscallNames(hostArch), cobra.ShellCompDirectiveNoFileComp
 }
 
 // completePID completes the number of a process.

@@ -25,6 +25,7 @@ func TestCompleteWords(t *testing.T) {
 		{[]string{"replay", "--for"}, []string{"mat: print in this FORMAT"}},
 		{[]string{"replay", "--fields", ""}, []string{"comm", "container", "list"}},
 		{[]string{"replay", "--fields", "+pid,c"}, []string{"omm: ", "ontainer: "}},
+		{[]string{"why", "--errno", "EAC"}, []string{"CES"}},
 		{[]string{"doct"}, []string{"or: "}},
 	} {
 		var words []shell.Word
@@ -41,6 +42,17 @@ func TestCompleteWords(t *testing.T) {
 				t.Errorf("%q: no %q in %q", c.line, want, got)
 			}
 		}
+	}
+}
+
+// TestCompleteSyscall: the kernel that runs here has system calls, unless its symbols are hidden.
+func TestCompleteSyscall(t *testing.T) {
+	if names, _ := completeSyscall(nil, nil, ""); len(names) == 0 {
+		t.Skip("no symbols of the kernel")
+	}
+	reply, _ := completeWords(newRootCommand(new(int)), []shell.Word{{Text: "why"}, {Text: "--syscall"}, {Text: "openat"}})
+	if !slices.ContainsFunc(reply.Candidates, func(c shell.Candidate) bool { return c.Text == "2" }) {
+		t.Errorf("no openat2: %v", reply.Candidates)
 	}
 }
 
