@@ -132,7 +132,7 @@ func TestReplayRefusesToAnswer(t *testing.T) {
 func TestReplayInfo(t *testing.T) {
 	for name, lines := range map[string][]string{
 		recordedCalls: {"writer     ksnoop ", "kernel     6.", "records    3\n", "SPEC       vfs_read(count == 33, file, return == 33)\n",
-			"function          3  kprobe       vfs_read\n", "lost       nothing\n", "blocks     records ", "blocks     end "},
+			"function          3  kprobe       vfs_read\n", "lost       nothing\n", "blocks     info                      1 block  ", "blocks     records ", "blocks     end "},
 		recordedSessions: {"sessions   1, all calls, all arguments\n", "function          1  kprobe       __sys_bpf\n", "function          0  kprobe       array_map_alloc_check\n", "date       20"},
 		nestedReads(t, event.Losses{Lost: [bpf.Counters]uint64{bpf.LostRingbuf: 3}}): {"records    4\n", "time       1.000000 to 4.000000: 3s\n", "lost       3 records lost because the ring buffer was full\n"},
 	} {

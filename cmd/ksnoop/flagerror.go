@@ -5,6 +5,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,11 +30,16 @@ func flagError(err error) error {
 	switch isNumber := errors.As(cause, &number); {
 	case isNumber && errors.Is(number, strconv.ErrRange):
 		cause = errors.New("that number is too large")
+	case flag.Value.Type() == "duration" && units.MatchString(invalid.GetValue()):
+		cause = errors.New("that time is too long")
 	case known && (isNumber || flag.Value.Type() == "duration"):
 		cause = errors.New(form)
 	}
 	return fmt.Errorf("%s %s: %w", spelling(flag), strconv.Quote(invalid.GetValue()), cause)
 }
+
+// units is what a time with its unit looks like. time.ParseDuration says the same of one that is none and of one that is too long.
+var units = regexp.MustCompile(`^([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h))+$`)
 
 // nearestFlag adds to what is said of an option that does not exist which command has it, or which
 // one may have been meant.
@@ -140,7 +146,7 @@ func checkEmpty(flags *pflag.FlagSet) (err error) {
 		case pflag.SliceValue:
 			words = v.GetSlice()
 		default:
-			if v.Type() != "string" {
+			if v.Type() != "string" && f.Name != "attach" {
 				return
 			}
 		}

@@ -61,7 +61,7 @@ Functions of programs and libraries are listed, too: "uprobe:libc.so.6:pthread_*
 	flags.SortFlags = false
 	flags.BoolVarP(&f.long, "long", "l", false, "also show the type of each parameter, with offsets and sizes")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "also show where a function is defined and where it was inlined (needs debug info)")
-	flags.BoolVar(&f.types, "types", false, "the PATTERNs are types, such as 'struct sk_buff'")
+	flags.BoolVar(&f.types, "types", false, "the PATTERNs are names of types, without *, such as 'struct sk_buff'")
 	f.kernel.add(flags)
 	f.symbols.addFile(flags)
 	return c

@@ -108,7 +108,10 @@ func (f countFlag) Set(s string) error {
 		*f.count = n
 		return nil
 	}
-	return presetFlag{f.presets}.Set(s)
+	if err := (presetFlag{f.presets}).Set(s); err != nil {
+		return fmt.Errorf("%q is neither a number nor one of the presets %s", s, presetNames())
+	}
+	return nil
 }
 
 // A presetFlag is --preset.
@@ -130,7 +133,7 @@ func (presetFlag) Type() string { return "PRESET" }
 // Set implements pflag.Value.
 func (f presetFlag) Set(s string) error {
 	if _, ok := findPreset(s); !ok {
-		return fmt.Errorf("%q is neither a number nor one of the presets %s", s, presetNames())
+		return fmt.Errorf("there are %s", presetNames())
 	}
 	*f.names = append(*f.names, s)
 	return nil

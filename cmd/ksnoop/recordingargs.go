@@ -3,7 +3,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -35,7 +37,11 @@ func checkRecordings(command string, args []string, n int) error {
 		return usagef("%s is given an empty word; leave it out, or write the name of a FILE or a SPEC", command)
 	}
 	for _, name := range args[:n] {
-		if info, err := os.Stat(name); err == nil && info.IsDir() {
+		info, err := os.Stat(name)
+		if errors.Is(err, fs.ErrNotExist) && strings.Contains(name, "(") {
+			return usagef("there is no file %s; a FILE stands before SPECs", name)
+		}
+		if err == nil && info.IsDir() {
 			return fmt.Errorf("%s is a directory; name the recordings in it: %s", name, filepath.Join(name, "*.ks"))
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ksnoop/ksnoop/bpf"
@@ -14,6 +15,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/plural"
 	"github.com/ksnoop/ksnoop/internal/record"
 	"github.com/ksnoop/ksnoop/internal/session"
 	"github.com/ksnoop/ksnoop/internal/terminal"
@@ -111,7 +113,8 @@ func describe(w io.Writer, r *record.Reader) error {
 		row("lost", "nothing")
 	}
 	for _, s := range r.Sizes() {
-		row("blocks", "%-20s %6d blocks %12d bytes %12d when decompressed", s.Kind, s.Blocks, s.Packed, s.Bytes)
+		n, noun, _ := strings.Cut(plural.Of(s.Blocks, "block{s}"), " ")
+		row("blocks", "%-20s %6s %-6s %12d bytes %12d when decompressed", s.Kind, n, noun, s.Packed, s.Bytes)
 	}
 	return failed
 }

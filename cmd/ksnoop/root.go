@@ -54,6 +54,7 @@ its thread, and calls of -a are in it. If it fails, its stack is printed:
 	root.InitDefaultHelpCmd()
 	for _, c := range root.Commands() {
 		if c.Name() == "help" {
+			c.Use, c.Long = "help [COMMAND | PAGE]", "help explains a command, or shows a page."
 			c.Args, c.ValidArgsFunction = checkHelp, completeHelp
 		}
 	}
@@ -73,6 +74,9 @@ func completeHelp(c *cobra.Command, args []string, _ string) (names []string, _ 
 // checkHelp refuses to help with what is no command.
 func checkHelp(c *cobra.Command, args []string) error {
 	root := c.Root()
+	if len(args) > 1 {
+		return usagef("help is about one command or page, and %q is another word", args[1])
+	}
 	if about, rest, err := root.Find(args); err != nil || about == root && len(rest) > 0 {
 		var names []string
 		for _, page := range root.Commands() {

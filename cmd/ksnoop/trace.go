@@ -147,6 +147,9 @@ func (f *traceFlags) agree(flags *pflag.FlagSet, args *[]string) error {
 	if err := checkEmpty(flags); err != nil {
 		return err
 	}
+	if f.explain && f.dryRun != "" {
+		return usagef("--explain and --dry-run exclude each other")
+	}
 	if f.user.User != nil && len(f.command) == 0 {
 		return usagef("--user goes with -- COMMAND: who runs what?")
 	}

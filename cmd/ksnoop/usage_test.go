@@ -62,6 +62,16 @@ func TestHelpShort(t *testing.T) {
 	}
 }
 
+// TestHelpOfHelp: what the library would print is ours.
+func TestHelpOfHelp(t *testing.T) {
+	if help, _, _ := ran("help", "help"); !strings.HasPrefix(help, "help explains a command, or shows a page.\n\nUsage:\n  ksnoop help [COMMAND | PAGE] [flags]\n") {
+		t.Error(help)
+	}
+	if help, _, _ := ran("why", "--help"); strings.Contains(help, "[flags]") {
+		t.Error(help) // options stand before the COMMAND
+	}
+}
+
 // TestHelpExamples: what --help and its pages say to type is understood.
 func TestHelpExamples(t *testing.T) {
 	pages := [][]string{{"--help"}}

@@ -72,7 +72,7 @@ func (f *ustackFlag) Set(text string) error {
 		return fmt.Errorf("%q is %w", size, err)
 	}
 	if n < leastCopy || n > int(bpf.MaxUserCopy) || n%8 != 0 {
-		return fmt.Errorf("%s are copied of a stack; there can be %d to %dK bytes, a multiple of 8", size, leastCopy, bpf.MaxUserCopy>>10)
+		return fmt.Errorf("a copy of a stack has %d to %dK bytes, a multiple of 8", leastCopy, bpf.MaxUserCopy>>10)
 	}
 	f.size = uint32(n)
 	return nil

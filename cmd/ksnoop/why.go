@@ -73,6 +73,7 @@ The exit status is that of the command, and 1 if no such call has failed as --sy
 			return f.run(c.Context(), args, c.OutOrStdout(), c.ErrOrStderr(), status)
 		},
 	}
+	c.DisableFlagsInUseLine = true
 	flags := c.Flags()
 	flags.SortFlags = false
 	flags.UintVarP(&f.pid, "pid", "p", 0, "look at the process `PID`, which runs, and what it starts; each further failure of the call tells more")
