@@ -51,6 +51,7 @@ type Request struct {
 	// within them.
 	Entry, Allow []string
 	// Deny are selectors of functions that are left out, as in "*rcu*" or "*[ext4]".
+	// It is a fault if none of them matches a function of the kernel. Modules need not be loaded.
 	Deny []string
 	// Method is how functions are attached to. MethodAuto, the zero value, takes the best
 	// way that the kernel has. The error of one that it lacks is ebpf.ErrNotSupported.

@@ -19,7 +19,8 @@ type UserFile func(name string) (*userfunc.File, error)
 
 // Options are the parts of a request other than SPECs.
 type Options struct {
-	// Deny removes functions from what globs select.
+	// Deny removes functions from what globs select. It is a fault if there are some, and none matches
+	// a function of the kernel.
 	Deny []expr.Selector
 	// Sources finds functions by source file. It is nil without debug info.
 	Sources Sources
