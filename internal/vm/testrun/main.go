@@ -98,24 +98,22 @@ func unitTests(ctx context.Context, o options, t *tally) error {
 	if err != nil {
 		return err
 	}
-	rows := unitRuns(strings.Fields(string(out)))
-	tallies := make([]tally, len(rows))
+	runs := unitRuns(strings.Fields(string(out)))
+	tallies, errs := make([]tally, len(runs)), make([]error, len(runs))
 	var g errgroup.Group
-	for i, row := range rows {
+	g.SetLimit(2) // a run of one package is mostly busy with one test
+	for i, r := range runs {
 		tallies[i].w = t.w
 		g.Go(func() error {
-			var errs []error
-			for _, r := range row {
-				errs = append(errs, unitTest(ctx, o, r, &tallies[i]))
-			}
-			return errors.Join(errs...)
+			errs[i] = unitTest(ctx, o, r, &tallies[i])
+			return nil
 		})
 	}
-	err = g.Wait()
+	_ = g.Wait()
 	for i := range tallies {
 		t.add(&tallies[i])
 	}
-	return err
+	return errors.Join(errs...)
 }
 
 func unitTest(ctx context.Context, o options, r unitRun, t *tally) error {

@@ -71,6 +71,7 @@ var sequential = []string{
 	modulePath + "/internal/glob",
 	modulePath + "/internal/gospan",
 	modulePath + "/internal/jsonlines",
+	modulePath + "/internal/longdouble",
 	modulePath + "/internal/output",
 	modulePath + "/internal/overview",
 	modulePath + "/internal/perfetto",
@@ -98,20 +99,9 @@ type unitRun struct {
 	flags, packages []string
 }
 
-// unitRuns are the runs that all unit tests of the packages take, as rows that run side by side.
-func unitRuns(packages []string) [][]unitRun {
+// unitRuns are the runs that all unit tests of the packages take, in the order in which they begin.
+func unitRuns(packages []string) []unitRun {
 	race := []string{"-race", "-skip"}
-	// These have the longest tests: they begin at once, and take turns with each other.
-	var apart []unitRun
-	for _, p := range slices.Sorted(maps.Keys(withoutRace)) {
-		if !slices.Contains(packages, p) {
-			continue
-		}
-		names := strings.Join(slices.Sorted(maps.Keys(withoutRace[p])), "|")
-		apart = append(apart,
-			unitRun{slices.Concat(race, []string{"^(TestLive.*|" + names + ")$"}), []string{p}},
-			unitRun{[]string{"-run", "^(" + names + ")$"}, []string{p}})
-	}
 	var alone, others []string
 	for _, p := range packages {
 		switch {
@@ -122,15 +112,21 @@ func unitRuns(packages []string) [][]unitRun {
 			others = append(others, p)
 		}
 	}
-	if len(alone) > 0 {
-		apart = append(apart, unitRun{[]string{"-skip", "^TestLive"}, alone})
-	}
-	var rows [][]unitRun
-	if len(apart) > 0 {
-		rows = append(rows, apart)
-	}
+	var runs []unitRun
 	if len(others) > 0 {
-		rows = append(rows, []unitRun{{slices.Concat(race, []string{"^TestLive"}), others}})
+		runs = append(runs, unitRun{slices.Concat(race, []string{"^TestLive"}), others})
 	}
-	return rows
+	for _, p := range slices.Sorted(maps.Keys(withoutRace)) {
+		if !slices.Contains(packages, p) {
+			continue
+		}
+		names := strings.Join(slices.Sorted(maps.Keys(withoutRace[p])), "|")
+		runs = append(runs,
+			unitRun{slices.Concat(race, []string{"^(TestLive.*|" + names + ")$"}), []string{p}},
+			unitRun{[]string{"-run", "^(" + names + ")$"}, []string{p}})
+	}
+	if len(alone) > 0 {
+		runs = append(runs, unitRun{[]string{"-skip", "^TestLive"}, alone})
+	}
+	return runs
 }

@@ -23,31 +23,29 @@ func TestUnitRuns(t *testing.T) {
 	packages := append([]string{modulePath + "/codegen", modulePath + "/layout"}, raced...)
 	var got, alone []string
 	matched := map[string]int{}
-	for _, row := range unitRuns(packages) {
-		for _, r := range row {
-			if pattern := regexp.MustCompile(r.flags[len(r.flags)-1]); r.flags[0] == "-race" {
-				got = append(got, r.packages...)
+	for _, r := range unitRuns(packages) {
+		if pattern := regexp.MustCompile(r.flags[len(r.flags)-1]); r.flags[0] == "-race" {
+			got = append(got, r.packages...)
+			if !pattern.MatchString("TestLiveVoid") {
+				t.Errorf("%q runs live tests", r)
+			}
+			if slices.Contains(r.packages, modulePath+"/internal/kernel") && pattern.MatchString("TestDamaged") {
+				t.Errorf("%q leaves out the test of another package", r)
+			}
+			if pattern.MatchString("TestDamagedToo") {
+				t.Errorf("%q leaves out by the beginning of a name", r)
+			}
+		} else {
+			if r.flags[0] == "-skip" {
+				alone = append(alone, r.packages...)
 				if !pattern.MatchString("TestLiveVoid") {
 					t.Errorf("%q runs live tests", r)
 				}
-				if slices.Contains(r.packages, modulePath+"/internal/kernel") && pattern.MatchString("TestDamaged") {
-					t.Errorf("%q leaves out the test of another package", r)
-				}
-				if pattern.MatchString("TestDamagedToo") {
-					t.Errorf("%q leaves out by the beginning of a name", r)
-				}
-			} else {
-				if r.flags[0] == "-skip" {
-					alone = append(alone, r.packages...)
-					if !pattern.MatchString("TestLiveVoid") {
-						t.Errorf("%q runs live tests", r)
-					}
-				}
-				for p, tests := range withoutRace {
-					for name := range tests {
-						if slices.Contains(r.packages, p) && pattern.MatchString(name) {
-							matched[p+"."+name]++
-						}
+			}
+			for p, tests := range withoutRace {
+				for name := range tests {
+					if slices.Contains(r.packages, p) && pattern.MatchString(name) {
+						matched[p+"."+name]++
 					}
 				}
 			}
@@ -81,8 +79,8 @@ func TestUnitRuns(t *testing.T) {
 			}
 		}
 	}
-	if rows := unitRuns([]string{modulePath + "/internal/kernel"}); len(slices.Concat(rows...)) != 1 {
-		t.Errorf("runs of one package: %q", rows)
+	if runs := unitRuns([]string{modulePath + "/internal/kernel"}); len(runs) != 1 {
+		t.Errorf("runs of one package: %q", runs)
 	}
 }
 
