@@ -25,7 +25,7 @@ const volatile struct comms comms, not_comms;
 
 // The processes that are traced with their descendants, by process ID: where the kernel keeps what the threads of each share
 // (signal_struct). Another process can have the ID before the last one is freed. The first processes are added by user
-// space, which does not know the address: they have 0.
+// space, which does not know the address: they have 0 until it is seen.
 // process_fork, or process_fork_early, and process_free add and remove descendants.
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -210,7 +210,11 @@ static __always_inline bool in_family(__u32 tgid, __u64 signal)
 {
 	__u64 *member = bpf_map_lookup_elem(&family, &tgid);
 
-	return member && (!*member || *member == signal);
+	if (!member)
+		return false;
+	if (!*member)
+		*member = signal;
+	return *member == signal;
 }
 
 // rest_wanted does the last tests of task_wanted. task is NULL if it must not be read by plain loads.

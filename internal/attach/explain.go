@@ -53,7 +53,9 @@ func (refusedError) Error() string {
 // library tries the name with the prefix of system calls, and reports what the
 // kernel said to that.
 func probing(err error) error {
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.EINVAL) {
+	var file *fs.PathError
+	unopened := errors.As(err, &file) && file.Op == "open" // a file of tracefs, which says nothing of the name
+	if !unopened && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.EINVAL)) {
 		return notProbedError{err}
 	}
 	if err != nil && strings.Contains(err.Error(), "arch-specific fallback") {

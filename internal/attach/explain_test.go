@@ -30,8 +30,9 @@ func TestProbing(t *testing.T) {
 // TestAttempts: the library's names of its attempts are not passed on.
 func TestAttempts(t *testing.T) {
 	for want, inner := range map[string]error{
-		"neither debugfs nor tracefs are mounted":                   errors.New("neither debugfs nor tracefs are mounted"),
-		"open /sys/kernel/tracing/kprobe_events: permission denied": &fs.PathError{Op: "open", Path: "/sys/kernel/tracing/kprobe_events", Err: unix.EACCES},
+		"neither debugfs nor tracefs are mounted":                           errors.New("neither debugfs nor tracefs are mounted"),
+		"open /sys/kernel/tracing/kprobe_events: permission denied":         &fs.PathError{Op: "open", Path: "/sys/kernel/tracing/kprobe_events", Err: unix.EACCES},
+		"open /sys/kernel/tracing/kprobe_events: no such file or directory": &fs.PathError{Op: "open", Path: "/sys/kernel/tracing/kprobe_events", Err: unix.ENOENT},
 	} {
 		err := probing(fmt.Errorf("creating tracefs event (arch-specific fallback for %q): checking trace event ebpf_1/f: %w", "f", inner))
 		if err.Error() != want || !errors.Is(err, inner) {

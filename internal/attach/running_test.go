@@ -177,7 +177,7 @@ func TestStop(t *testing.T) {
 
 // TestForks: new tasks are followed where no task is preempted, but for kernels whose maps must not take memory there.
 func TestForks(t *testing.T) {
-	for release, want := range map[string]string{"7.3.4": "sched_wakeup_new", "6.1.0": "sched_wakeup_new", "6.0.19": "sched_process_fork", "5.15.0": "sched_process_fork"} {
+	for release, want := range map[string]string{"7.3.4": "sched_wakeup_new", "6.1.0": "sched_wakeup_new", "6.0.19": "sched_process_fork", "5.15.0": "sched_process_fork", "": "sched_process_fork"} {
 		k := newFake(t)
 		k.release = release
 		k.attached(func(o *Options) { o.Settings.Filter.Family = true })
@@ -191,6 +191,7 @@ func TestForks(t *testing.T) {
 
 func TestAdopt(t *testing.T) {
 	k := newFake(t)
+	k.release = "7.3.4"
 	tracer := k.attached(func(o *Options) { o.Settings.Filter.Family = true })
 	if err := tracer.Adopt(4711); err != nil {
 		t.Fatal(err)

@@ -211,7 +211,7 @@ func (t *Tracer) open() error {
 		return err
 	}
 	t.options.Code.Namespace = s.Namespace != bpf.Namespace{}
-	s.EarlyFork = t.olderThan(mapsAllocate)
+	s.EarlyFork = t.options.Kernel == nil || !t.options.Kernel.Since(mapsAllocate.major, mapsAllocate.minor)
 	s.Subprograms, s.Untyped, s.Wake = t.options.Code.Subprograms, t.options.untyped(), t.options.Latency == 0
 	if slices.ContainsFunc(t.plan.Probes, func(p *plan.Probe) bool { return !t.alone(p) }) {
 		s.Sites, s.Lists = uint32(len(t.plan.Probes)), uint32(len(t.plan.Probes))

@@ -300,6 +300,13 @@ func (v *View) AtLeast(major, minor int) bool {
 	return !older(release, major, minor)
 }
 
+// Since reports whether the kernel is known to be a release or a newer one.
+func (v *View) Since(major, minor int) bool {
+	release, err := v.Release()
+	_, _, ok := version(release)
+	return err == nil && ok && !older(release, major, minor)
+}
+
 func older(release string, major, minor int) bool {
 	is, sub, ok := version(release)
 	return ok && (is < major || is == major && sub < minor)
