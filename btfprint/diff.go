@@ -5,6 +5,8 @@ package btfprint
 import (
 	"bytes"
 	"strconv"
+
+	"github.com/ksnoop/ksnoop/internal/longdouble"
 )
 
 // AppendDiff appends a line for each member that differs between two captures of a value,
@@ -52,7 +54,7 @@ func (w *diffWriter) diff(f *field, off int) {
 	if w.full() {
 		return
 	}
-	if f.bits == 0 && bytes.Equal(w.before[off:end], w.raw[off:end]) {
+	if f.bits == 0 && b.same(w.before[off:end], w.raw[off:end]) {
 		return
 	}
 	path := len(w.dst) - w.line
@@ -77,6 +79,15 @@ func (w *diffWriter) diff(f *field, off int) {
 		w.change(value)
 	}
 	w.dst = w.dst[:w.line+path]
+}
+
+// same reports whether two captures have one value, whatever its padding has.
+func (b *body) same(before, after []byte) bool {
+	if b.kind == kindLongDouble {
+		n := longdouble.Format(b.n).Size()
+		before, after = before[:n], after[:n]
+	}
+	return bytes.Equal(before, after)
 }
 
 // isText reports whether an array of bytes is shown as one text. With Plain, a text ends at

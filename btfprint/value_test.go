@@ -535,6 +535,11 @@ func TestLongDoubles(t *testing.T) {
 	if got := string(s.AppendValue(nil, raw, &ValueOptions{Mode: Compact})); got != "(struct s){.one = (long double)1,}" {
 		t.Errorf("struct: %s", got)
 	}
+	padded := bytes.Clone(raw)
+	padded[15]++
+	if got := string(s.AppendDiff(nil, raw, padded, nil)); strings.Contains(got, "→") {
+		t.Errorf("a value with other padding: %s", got)
+	}
 }
 
 func flexibleType(elem btf.Type) *btf.Struct {

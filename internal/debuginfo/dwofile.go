@@ -13,8 +13,8 @@ import (
 	"github.com/ksnoop/ksnoop/internal/regular"
 )
 
-// mostNumbers bounds the numbers of units that are remembered, of all .dwo files together.
-const mostNumbers = 1 << 20
+// mostNumbers bounds the numbers of units that are remembered, of all .dwo files together. No more than mostHalves are asked for.
+const mostNumbers = 2 * mostHalves
 
 // openFile opens a .dwo file. It must contain the unit with this number: a file of
 // another build may have the same name.

@@ -50,7 +50,7 @@ func distributions(text string) []string {
 func offerOf(distribution string, k Kernel) Offer {
 	switch distribution {
 	case "debian":
-		if !strings.HasSuffix(k.Release, "-amd64") && !strings.HasSuffix(k.Release, "-arm64") {
+		if !strings.Contains(k.Release, "-amd64") && !strings.Contains(k.Release, "-arm64") {
 			return Offer{} // another kernel on Debian
 		}
 		name := "linux-image-" + k.Release + "-dbg"
