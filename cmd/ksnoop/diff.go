@@ -228,7 +228,9 @@ func (f *diffFlags) choose(runs []*diff.Run) (good, bad *diff.Run, err error) {
 		good, err = good.Nth(entry, f.nth)
 		var err2 error
 		bad, err2 = bad.Nth(entry, f.nth)
-		if runs[0].Name != runs[1].Name {
+		if runs[0].Name == runs[1].Name {
+			err = cmp.Or(err, err2) // they are one
+		} else {
 			err = errors.Join(err, err2)
 		}
 		return good, bad, err

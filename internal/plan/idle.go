@@ -10,6 +10,9 @@ import (
 	"github.com/ksnoop/ksnoop/internal/kernel"
 )
 
+// idleShown is how many denials that left nothing out are named.
+const idleShown = 3
+
 // checkIdle warns of denials that left nothing out. If all are such, and none matches a function
 // of the kernel, that is a fault: -d was mistyped, or is no -d at all, as in -dry-run.
 func (d *denials) checkIdle(view *kernel.View, o Options) error {
@@ -29,7 +32,11 @@ func (d *denials) checkIdle(view *kernel.View, o Options) error {
 	if len(idle) == asked && !slices.ContainsFunc(idle, func(one *denial) bool { return one.matches(view, o) }) {
 		return idle[0].fault(view)
 	}
-	for _, one := range idle {
+	for i, one := range idle {
+		if left := len(idle) - i; i == idleShown && left > 1 { // a file may name thousands
+			o.warn("nothing is left out by more SELECTORs", fmt.Errorf("  -d: %d more match no function that is selected", left))
+			break
+		}
 		o.warn("nothing is left out by one SELECTOR", fmt.Errorf("  -d %s: it matches no function that is selected", one.selector))
 	}
 	return nil

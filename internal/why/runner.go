@@ -173,7 +173,7 @@ func (e AttachError) Unwrap() error { return e.error }
 // attach attaches a plan. After an interrupt nothing stays attached.
 func (r *Runner) attach(ctx context.Context, p *plan.Plan, s trace.Settings) (*trace.Run, error) {
 	run, err := trace.Attach(ctx, r.Kernel, p, s)
-	if errors.Is(err, attach.ErrInterrupted) || ctx.Err() != nil && err == nil {
+	if errors.Is(err, attach.ErrInterrupted) || ctx.Err() != nil {
 		return nil, cmp.Or(closed(run), error(ErrInterrupted))
 	}
 	if err != nil {
