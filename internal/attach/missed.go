@@ -95,7 +95,8 @@ var missedSince = version{6, 7}
 // uncounted says that some are not known: Linux counts those of a kprobe's
 // program, and tells of those of a kprobe and of a kprobe.multi link, since 6.7.
 func (t *Tracer) missed() (n skipped, uncounted bool) {
-	uncounted = t.olderThan(missedSince) && slices.ContainsFunc(t.plan.Probes, func(p *plan.Probe) bool { return slices.Contains(byKprobe[:], p.Method) })
+	uncounted = t.options.Kernel != nil && !t.options.Kernel.AtLeast(missedSince.major, missedSince.minor) &&
+		slices.ContainsFunc(t.plan.Probes, func(p *plan.Probe) bool { return slices.Contains(byKprobe[:], p.Method) })
 	for _, c := range t.probes {
 		known := true
 		switch c := c.(type) {

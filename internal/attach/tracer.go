@@ -292,13 +292,8 @@ func (t *Tracer) makeRoom(s *bpf.Settings) error {
 }
 
 // mapsAllocate is the Linux since which hash maps have an allocator of their own (bpf_mem_alloc), which may be used with the
-// lock of a run queue held.
+// lock of a run queue held. A kernel that does not tell its release is taken for an older one: there it could hang the machine.
 var mapsAllocate = version{6, 1}
-
-// olderThan reports whether the kernel is known to be older than a release.
-func (t *Tracer) olderThan(v version) bool {
-	return t.options.Kernel != nil && !t.options.Kernel.AtLeast(v.major, v.minor)
-}
 
 // followTasks attaches the engine's own programs.
 func (t *Tracer) followTasks(spec *ebpf.CollectionSpec) error {
