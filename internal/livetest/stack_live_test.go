@@ -112,7 +112,7 @@ func TestLiveUserStack(t *testing.T) {
 // A task of the kernel has no user stack, and the record says so.
 func TestLiveNoUserStack(t *testing.T) {
 	guest.Require(t)
-	out := traced(t, "trace", "--ustack", "-c", "1", "process_one_work")
+	out := traced(t, "trace", "--ustack", "-c", "1", "process_one_work(work)")
 	if !strings.Contains(out, "\n        user stack: none\n") {
 		t.Errorf("printed\n%s", out)
 	}

@@ -60,7 +60,7 @@ func TestLiveTables(t *testing.T) {
 		}
 	}
 	// Addresses of the process have names.
-	living := traced(t, "trace", "--attach", "kprobe", "--every", "50ms", "vfs_read(count == 47, count()[$ustack])", "--", "workload", "threads", "-threads", "1", "-count", "200000", "-size", "47")
+	living := traced(t, "trace", "--max-cpu=off", "--attach", "kprobe", "--every", "50ms", "vfs_read(count == 47, count()[$ustack])", "--", "workload", "threads", "-threads", "1", "-count", "200000", "-size", "47")
 	if !regexp.MustCompile(`\+0x[0-9a-f]+ \(\S*workload\)\n`).MatchString(living) {
 		t.Errorf("no names of a process that is there:\n%s", living)
 	}

@@ -49,8 +49,9 @@ func TestLiveUnreturned(t *testing.T) {
 func TestLiveUnreturnedRenamed(t *testing.T) {
 	guest.Require(t)
 	readers := 3 * max(10, 2*runtime.NumCPU()) // what else reads takes some room when they begin
-	script := fmt.Sprintf(`mkfifo /tmp/renamed; for i in $(seq %d); do cat /tmp/renamed & done; exec 9>/tmp/renamed
-until [ $(grep -l pipe_read /proc/[0-9]*/wchan 2>/dev/null | wc -l) -ge %[1]d ]; do sleep .1; done
+	// The shell's own reads while it waits are short: what is in a read while the last cat begins leaves room behind.
+	script := fmt.Sprintf(`mkfifo /tmp/renamed; for i in $(seq %d); do cat /tmp/renamed & cats="$cats $!"; done; exec 9>/tmp/renamed
+for cat in $cats; do until read where < /proc/$cat/wchan; case $where in *pipe_read) ;; *) false;; esac; do sleep .1; done; done
 printf first > /proc/$$/comm; read x < /dev/null; printf second > /proc/$$/comm; for i in $(seq 40); do read x < /dev/null; done; exec 9>&-; wait; rm /tmp/renamed`, readers)
 	out, errs, _ := printedOnce(t, "unshare", hidingArgs([]string{"/sys/kernel/tracing", "/sys/kernel/debug"},
 		"trace", "-S", "-T", "-s", "none", "--attach=kprobe", "-n", "first", "-e", "ksys_read", "--", "sh", "-c", script)...)
