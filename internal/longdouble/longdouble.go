@@ -4,6 +4,8 @@
 package longdouble
 
 import (
+	"fmt"
+	"math"
 	"math/big"
 	"slices"
 
@@ -72,8 +74,73 @@ func (f Format) Append(dst, raw []byte) []byte {
 	case exponent > 0 || f == X87:
 		m.SetBit(m, point, unit)
 	}
+	e := max(exponent, 1) - bias - point
+	if far := m.BitLen() + e; m.Sign() != 0 && max(far, -far) > nearOne {
+		digits, power := shortest(m, e)
+		return appendScientific(dst, digits, power)
+	}
 	// The precision counts the bits from the first that is 1: a denormal number has fewer.
 	v := new(big.Float).SetPrec(uint(max(m.BitLen(), 1))).SetInt(m)
-	v.SetMantExp(v, max(exponent, 1)-bias-point)
-	return v.Append(dst, 'g', -1)
+	return v.SetMantExp(v, e).Append(dst, 'g', -1)
+}
+
+// nearOne is the exponent up to which big.Float writes numbers fast: it writes all digits that a number has,
+// which for the smallest ones takes 5 ms.
+const nearOne = 1024
+
+// shortest returns the fewest digits that tell m·2^e apart from (m±1)·2^e, and the power of ten of the first. They are those of
+// big.Float. The algorithm is the free-format one of Burger and Dybvig, "Printing Floating-Point Numbers Quickly and Accurately" (1996).
+func shortest(m *big.Int, e int) (digits []byte, power int) {
+	// What is still to be written, and half of the distance to a neighbour, in units.
+	rest, half, unit := new(big.Int).Lsh(m, 1), big.NewInt(1), big.NewInt(2)
+	if e > 0 {
+		rest.Lsh(rest, uint(e))
+		half.Lsh(half, uint(e))
+	} else {
+		unit.Lsh(unit, uint(-e))
+	}
+	ten := big.NewInt(10)
+	power = int(math.Floor(float64(m.BitLen()-1+e) * math.Log10(2))) // or one more
+	by := new(big.Int).Exp(ten, big.NewInt(int64(max(power, -power))), nil)
+	if power > 0 {
+		unit.Mul(unit, by)
+	} else {
+		rest.Mul(rest, by)
+		half.Mul(half, by)
+	}
+	if most := new(big.Int).Mul(unit, ten); rest.Cmp(most) >= 0 {
+		unit, power = most, power+1
+	}
+	even := m.Bit(0) == 0 // a number halfway to a neighbour is rounded to m then
+	within := func(a, b *big.Int) bool { c := a.Cmp(b); return c < 0 || c == 0 && even }
+	digit, left := new(big.Int), new(big.Int)
+	for {
+		digit.QuoRem(rest, unit, rest)
+		d := byte(digit.Int64())
+		left.Sub(unit, rest)
+		down, up := within(rest, half), within(left, half)
+		if down && up {
+			c := rest.Cmp(left)
+			up = c > 0 || c == 0 && d%2 != 0
+		}
+		switch {
+		case up && d == 9: // the first: behind another digit, that one would have been rounded up
+			return []byte("1"), power + 1
+		case up:
+			return append(digits, '0'+d+1), power
+		case down:
+			return append(digits, '0'+d), power
+		}
+		digits = append(digits, '0'+d)
+		rest.Mul(rest, ten)
+		half.Mul(half, ten)
+	}
+}
+
+func appendScientific(dst, digits []byte, power int) []byte {
+	dst = append(dst, digits[0])
+	if len(digits) > 1 {
+		dst = append(append(dst, '.'), digits[1:]...)
+	}
+	return fmt.Appendf(dst, "e%+d", power)
 }

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"math/big"
 	"math/rand/v2"
 	"os/exec"
 	"path/filepath"
@@ -77,6 +78,27 @@ func TestAppend(t *testing.T) {
 	}
 }
 
+// TestShortest: numbers far from 1 have the digits that big.Float gives them, whose last one is the nearest.
+func TestShortest(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	for i := range 200 {
+		m := new(big.Int).SetUint64(random.Uint64()>>random.UintN(64) | 1)
+		if i%4 == 0 {
+			m.Lsh(m, random.UintN(49))
+		}
+		e := 1000 + random.IntN(15000)
+		if i%2 == 0 {
+			e = -e
+		}
+		v := new(big.Float).SetPrec(uint(m.BitLen())).SetInt(m)
+		want := v.SetMantExp(v, e).Text('e', -1)
+		digits, power := shortest(m, e)
+		if got := string(appendScientific(nil, digits, power)); got != want {
+			t.Errorf("%d·2^%d: %s, want %s", m, e, got, want)
+		}
+	}
+}
+
 // The program reads lines of a value and our text for it. It prints whether C reads the text as the value, and takes
 // a text with one digit less for another one; of nan and inf, whether C prints the same.
 const program = `
@@ -137,8 +159,11 @@ func TestAgreesWithC(t *testing.T) {
 	for i := range 2000 {
 		high, low, format, name := random.Uint64(), random.Uint64(), Quad, 'q'
 		exponent := 0x3fff - 100 + random.Uint64N(200)
-		if i%32 < 4 {
+		switch {
+		case i%32 < 4:
 			exponent = []uint64{0, 1, 0x7ffe, 0x7fff}[i%32]
+		case i%4 == 0:
+			exponent = random.Uint64N(0x7fff)
 		}
 		high = high&^(0x7fff<<48) | exponent<<48
 		if i/32%2 == 0 {
