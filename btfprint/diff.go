@@ -15,7 +15,7 @@ import (
 //	.sk_wmem_queued: 0 → 768
 //
 // A char array is one text. In any other array, each element that differs has its line. If
-// bytes differ that belong to no member, a line says so. Only bytes that both captures have
+// bytes differ that belong to no member, a line says so; those of a number by itself are none. Only bytes that both captures have
 // are compared; a last line `...` says that some are missing. Options for the shape of
 // values are ignored.
 func (p *Printer) AppendDiff(dst, before, after []byte, o *ValueOptions) []byte {
@@ -24,7 +24,7 @@ func (p *Printer) AppendDiff(dst, before, after []byte, o *ValueOptions) []byte 
 	w := diffWriter{newValueWriter(p, dst, after[:n], &content), before[:n]}
 	w.diff(&p.root, 0)
 	w.dst = w.dst[:w.line]
-	if w.line == w.base && !w.stopped && !bytes.Equal(before[:n], after[:n]) {
+	if w.line == w.base && !w.stopped && p.bodies[p.root.body].kind != kindLongDouble && !bytes.Equal(before[:n], after[:n]) {
 		w.str("/* only bytes of no member differ */\n")
 	}
 	if n < max(len(before), len(after)) || n < p.Size() {

@@ -537,8 +537,17 @@ func TestLongDoubles(t *testing.T) {
 	}
 	padded := bytes.Clone(raw)
 	padded[15]++
-	if got := string(s.AppendDiff(nil, raw, padded, nil)); strings.Contains(got, "→") {
-		t.Errorf("a value with other padding: %s", got)
+	changed := bytes.Clone(padded)
+	changed[31]++ // padding of the second one
+	copy(changed[16:], x87(0x4000, 0x8000000000000000))
+	for want, after := range map[string][]byte{"": raw, "/* only bytes of no member differ */\n": padded, ".one: 1 → 2\n": changed} {
+		if got := string(s.AppendDiff(nil, raw, after, nil)); got != want {
+			t.Errorf("%x and %x: %s, want %s", raw, after, got, want)
+		}
+	}
+	// A number by itself has no members.
+	if got := string(mustCompile(t, long).AppendDiff(nil, raw[:16], padded[:16], nil)); got != "" {
+		t.Errorf("a number with other padding: %s", got)
 	}
 }
 

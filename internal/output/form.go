@@ -273,6 +273,9 @@ func (f *field) appendTargets(dst, before, after []byte) []byte {
 
 // appendLines appends f.lines behind a label.
 func (f *field) appendLines(dst []byte) []byte {
+	if len(f.lines) == 0 { // another padding of one number
+		return append(dst, " no change"...)
+	}
 	for line := range bytes.Lines(f.lines) {
 		if line[0] == '.' { // a member; a number has no line of its own
 			dst = f.appendBreak(dst)
