@@ -215,13 +215,16 @@ static __always_inline __u32 tgid_of(struct task_struct *task)
 	return tgid;
 }
 
-// adopt adds a child to the family if its parent is a member.
+// adopt adds a child to the family if its parent is a member. A new thread of the parent's process is in it already.
 static __always_inline void adopt(struct task_struct *parent, struct task_struct *child)
 {
-	__u32 tgid = tgid_of(child);
-	__u64 signal = signal_of(child);
+	__u32 parents = tgid_of(parent), tgid = tgid_of(child);
+	__u64 signal;
 
-	if (in_family(tgid_of(parent), signal_of(parent)) && bpf_map_update_elem(&family, &tgid, &signal, BPF_ANY))
+	if (tgid == parents || !in_family(parents, signal_of(parent)))
+		return;
+	signal = signal_of(child);
+	if (bpf_map_update_elem(&family, &tgid, &signal, BPF_ANY))
 		ks_count(LOST_FAMILY);
 }
 

@@ -184,6 +184,10 @@ func TestLiveFilterIDs(t *testing.T) {
 		if got := passes(t, prog); got != want {
 			t.Errorf("a process of the family with %#x is let through: %v", signal, got)
 		}
+		var is uint64
+		if err := engine.Maps[MapFamily].Lookup(pid, &is); err != nil || is == 0 || want == (is == signal) {
+			t.Errorf("what was added with %#x has %#x now; %v", signal, is, err)
+		}
 	}
 }
 

@@ -72,6 +72,7 @@ type fakeKernel struct {
 	values  map[string]any
 	tables  map[string]map[any]any
 	mapped  map[string][]byte
+	gone    []int // the processes that have ended
 	mu      sync.Mutex
 	sent    [][]byte      // the records in the ring buffer
 	emptied func()        // what happens when it has been found empty
@@ -263,7 +264,8 @@ func (k *fakeKernel) measure() (io.Closer, error) {
 func (k *fakeKernel) largeArrays() bool { return true }
 func (k *fakeKernel) settle() error     { return k.refuse["settle"] }
 
-func (k *fakeKernel) pidsAreOurs() bool { return !k.contained }
+func (k *fakeKernel) pidsAreOurs() bool  { return !k.contained }
+func (k *fakeKernel) ended(pid int) bool { return slices.Contains(k.gone, pid) }
 
 func (k *fakeKernel) has(c Capability) error {
 	if slices.Contains(k.lacks, c) {
@@ -568,14 +570,27 @@ type fakeTable struct {
 	name string
 }
 
-func (f fakeTable) Put(key, value any) error {
+func (f fakeTable) Put(key, value any) error { return f.Update(key, value, ebpf.UpdateAny) }
+
+func (f fakeTable) Update(key, value any, flags ebpf.MapUpdateFlags) error {
 	if err := f.k.refuse["put "+f.name]; err != nil {
 		return err
+	}
+	if _, ok := f.k.tables[f.name][key]; ok && flags == ebpf.UpdateNoExist {
+		return ebpf.ErrKeyExist
 	}
 	if f.k.tables[f.name] == nil {
 		f.k.tables[f.name] = map[any]any{}
 	}
 	f.k.tables[f.name][key] = value
+	return nil
+}
+
+func (f fakeTable) Delete(key any) error {
+	if _, ok := f.k.tables[f.name][key]; !ok {
+		return ebpf.ErrKeyNotExist
+	}
+	delete(f.k.tables[f.name], key)
 	return nil
 }
 

@@ -37,6 +37,8 @@ type host interface {
 	settle() error
 	// pidsAreOurs reports whether we are known to be in the initial PID namespace.
 	pidsAreOurs() bool
+	// ended reports whether a process of our PID namespace is gone, its parent knowing of its end.
+	ended(pid int) bool
 }
 
 // An engine is the BPF engine once it is loaded.
@@ -58,7 +60,9 @@ type engine interface {
 // A table is a map of the engine.
 type table interface {
 	Put(key, value any) error
+	Update(key, value any, flags ebpf.MapUpdateFlags) error
 	Lookup(key, value any) error
+	Delete(key any) error
 }
 
 // A variable is one of the engine's.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/layout"
 )
@@ -41,13 +42,16 @@ func (n skipped) since(then skipped) (d skipped) {
 
 // A following program is one of the engine's own, which follow what tasks do, and with each run that is skipped something is
 // missed that nothing else tells of. The kernel skips it only where it runs already: where a task was preempted in it, which takes
-// PREEMPT_RT or a Linux that preempts programs of tracepoints, as 7.3 does. Three others are not of these: what ProgSessionExit
-// has missed is counted by ProgSessionFree, a frame that ProgStashExit did not free is as stale as one whose return was not seen
-// (bpf/stash.h), and a process that ProgFree did not take out of the family costs room only.
+// PREEMPT_RT or a Linux that preempts programs of tracepoints, as 7.3 does.
 type following struct{ program }
 
 // Close does nothing: the engine closes its programs.
 func (following) Close() error { return nil }
+
+// toldElsewhere are those of the engine's own programs that are not following: what ProgSessionExit has missed is counted by
+// ProgSessionFree, a frame that ProgStashExit did not free is as stale as one whose return was not seen (bpf/stash.h), and of a
+// process that ProgFree did not take out of the family the entry costs room only, unless ksnoop entered it and nothing of it was seen.
+var toldElsewhere = [...]string{bpf.ProgFree, bpf.ProgStashExit, bpf.ProgSessionExit}
 
 // An awaiting link or event sees returns. The kernel sees no call for whose return it has no
 // room: that of kprobe.multi and kprobe.session is up to Linux 6.13 for twice as many
@@ -95,7 +99,7 @@ var missedSince = version{6, 7}
 // uncounted says that some are not known: Linux counts those of a kprobe's
 // program, and tells of those of a kprobe and of a kprobe.multi link, since 6.7.
 func (t *Tracer) missed() (n skipped, uncounted bool) {
-	uncounted = t.options.Kernel != nil && !t.options.Kernel.AtLeast(missedSince.major, missedSince.minor) &&
+	uncounted = !t.options.Kernel.AtLeast(missedSince.major, missedSince.minor) &&
 		slices.ContainsFunc(t.plan.Probes, func(p *plan.Probe) bool { return slices.Contains(byKprobe[:], p.Method) })
 	for _, c := range t.probes {
 		known := true

@@ -2,7 +2,12 @@
 
 package attach
 
-import "testing"
+import (
+	"testing"
+	"testing/fstest"
+
+	"github.com/ksnoop/ksnoop/internal/kernel"
+)
 
 // A misses is a link that the kernel has skipped so often.
 type misses uint64
@@ -12,6 +17,7 @@ func (m misses) missed() (n uint64, known bool) { return uint64(m), true }
 
 // TestPair: what a kretprobe has missed that the kprobe at the entry of its function has not, the kernel had no room for.
 func TestPair(t *testing.T) {
+	unknown := kernel.Open(fstest.MapFS{})
 	for name, c := range map[string]struct {
 		entries, returns, entriesLater, returnsLater misses
 		busy, flight                                 uint64
@@ -25,7 +31,7 @@ func TestPair(t *testing.T) {
 		missed := func(entries, returns misses) skipped {
 			hooks := []closer{awaiting{returns}, entries}
 			pair(hooks)
-			n, uncounted := (&Tracer{probes: hooks}).missed()
+			n, uncounted := (&Tracer{probes: hooks, options: Options{Kernel: unknown}}).missed()
 			if uncounted {
 				t.Errorf("%s: uncounted", name)
 			}
@@ -37,7 +43,7 @@ func TestPair(t *testing.T) {
 	}
 	alone := []closer{awaiting{misses(3)}}
 	pair(alone)
-	if n, _ := (&Tracer{probes: alone}).missed(); n != (skipped{flight: 3}) {
+	if n, _ := (&Tracer{probes: alone, options: Options{Kernel: unknown}}).missed(); n != (skipped{flight: 3}) {
 		t.Errorf("returns alone: %+v", n)
 	}
 }

@@ -189,14 +189,19 @@ func TestForks(t *testing.T) {
 	}
 }
 
+// TestAdopt: what has entered itself is left as it is, and what has ended is not in the family.
 func TestAdopt(t *testing.T) {
 	k := newFake(t)
 	k.release = "7.3.4"
 	tracer := k.attached(func(o *Options) { o.Settings.Filter.Family = true })
-	if err := tracer.Adopt(4711); err != nil {
-		t.Fatal(err)
+	k.tables[bpf.MapFamily] = map[any]any{uint32(4712): uint64(0xffff)}
+	k.gone = []int{4713}
+	for pid := 4711; pid <= 4713; pid++ {
+		if err := tracer.Adopt(pid); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if family := k.tables[bpf.MapFamily]; len(family) != 1 || family[uint32(4711)] != uint64(0) {
+	if family := k.tables[bpf.MapFamily]; len(family) != 2 || family[uint32(4711)] != uint64(0) || family[uint32(4712)] != uint64(0xffff) {
 		t.Errorf("%v", family)
 	}
 	for _, tp := range []string{"+raw_tp sched_wakeup_new", "+raw_tp sched_process_free"} {

@@ -76,6 +76,7 @@ func (running) loadedProgram(id ebpf.ProgramID) (object, error) {
 func (running) measure() (io.Closer, error) { return ebpf.EnableStats(unix.BPF_STATS_RUN_TIME) }
 func (running) tracefs() tracefs            { return mountedTracefs() }
 func (running) pidsAreOurs() bool           { return inInitialNamespace() }
+func (running) ended(pid int) bool          { return errors.Is(unix.Kill(pid, 0), unix.ESRCH) }
 
 func (r running) has(c Capability) error {
 	if r.types == nil {

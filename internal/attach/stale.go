@@ -48,7 +48,7 @@ func (fsys tracefs) removeLeft(pid int, d time.Duration) {
 // runs reports whether a process of that number may be another one that has events.
 // Seen from another PID namespace than the initial one, there may always be one.
 func runs(pid int) bool {
-	return !inInitialNamespace() || pid != os.Getpid() && !errors.Is(unix.Kill(pid, 0), unix.ESRCH)
+	return !inInitialNamespace() || pid != os.Getpid() && !running{}.ended(pid)
 }
 
 // removeStale takes away the events of processes that no longer run. It must not try any of one

@@ -48,7 +48,7 @@ type Options struct {
 }
 
 // untyped reports whether the kernel's own BTF is not to be counted on.
-func (o *Options) untyped() bool { return o.Kernel != nil && o.Kernel.GivenTypes() }
+func (o *Options) untyped() bool { return o.Kernel.GivenTypes() }
 
 // A Tracer is a plan at work. Close detaches everything.
 type Tracer struct {
@@ -211,7 +211,7 @@ func (t *Tracer) open() error {
 		return err
 	}
 	t.options.Code.Namespace = s.Namespace != bpf.Namespace{}
-	s.EarlyFork = t.options.Kernel == nil || !t.options.Kernel.Since(mapsAllocate.major, mapsAllocate.minor)
+	s.EarlyFork = !t.options.Kernel.Since(mapsAllocate.major, mapsAllocate.minor)
 	s.Subprograms, s.Untyped, s.Wake = t.options.Code.Subprograms, t.options.untyped(), t.options.Latency == 0
 	if slices.ContainsFunc(t.plan.Probes, func(p *plan.Probe) bool { return !t.alone(p) }) {
 		s.Sites, s.Lists = uint32(len(t.plan.Probes)), uint32(len(t.plan.Probes))
@@ -313,7 +313,7 @@ func (t *Tracer) followTasks(spec *ebpf.CollectionSpec) error {
 			return fmt.Errorf("following processes: %w", err)
 		}
 		t.probes = append(t.probes, l)
-		if !slices.Contains([]string{bpf.ProgFree, bpf.ProgStashExit, bpf.ProgSessionExit}, name) {
+		if !slices.Contains(toldElsewhere[:], name) {
 			t.probes = append(t.probes, following{prog})
 		}
 		if name == bpf.ProgSessionSwitch { // the others run when something ends, this one all the time
@@ -546,12 +546,28 @@ func (t *Tracer) Adopt(pid int) error {
 		return nil // it has ended
 	}
 	if err == nil {
-		err = t.engine.table(bpf.MapFamily).Put(global, uint64(0))
+		err = t.enter(pid, global)
 	}
 	if err != nil {
 		return fmt.Errorf("following process %d: %w", pid, err)
 	}
 	t.skipped, _ = t.missed() // that was such a system call, and nothing of the process was to be seen yet
+	return nil
+}
+
+// enter adds a process to the family, if its parent has not done so. One that ends before it is in the family is not taken out
+// of it by the kernel, and the next one with its PID would be taken for it.
+func (t *Tracer) enter(pid int, global uint32) error {
+	family := t.engine.table(bpf.MapFamily)
+	switch err := family.Update(global, uint64(0), ebpf.UpdateNoExist); {
+	case errors.Is(err, ebpf.ErrKeyExist):
+		return nil
+	case err != nil || !t.host.ended(pid):
+		return err
+	}
+	if err := family.Delete(global); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+		return err
+	}
 	return nil
 }
 

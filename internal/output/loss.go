@@ -49,7 +49,7 @@ var losses = [bpf.Counters]loss{
 	bpf.LostInner:     {what: "session{s} not recorded because {its|their} calls were taken for calls within an earlier one, whose return was not seen"},
 	bpf.LostKeptStack: {what: "call{s} added up without {its|their} stack, for which there was no room"},
 	bpf.UnseenReturn:  {what: "return{s} of functions of the process not seen because the kernel waits for no more than 64 of a thread"},
-	bpf.MissedTask: {what: "exec{s} or end{s} of tasks not seen because the kernel skips a program on a CPU where a task was preempted inside it",
+	bpf.MissedTask: {what: "start{s}, exec{s} or end{s} of tasks not seen because the kernel skips a program on a CPU where a task was preempted inside it",
 		hint: "sessions may be wrong"},
 	bpf.LeftFine:  {what: "session{s} not shown because {it|they} did not fail", known: true},
 	bpf.LeftError: {what: "session{s} not shown because of the error{s} that {it|they} failed with", known: true},
