@@ -58,9 +58,12 @@ func permissionAdvice(err error) string {
 }
 
 // unattachable puts before an error of attaching that nothing at all can be
-// attached here, if that is so.
+// attached here, if that is so. Once ctx is done, nothing is known of that.
 func unattachable(ctx context.Context, err error) error {
 	tried := attach.Probe(ctx, attach.CapFentry, attach.CapKprobe, attach.CapReadKernel)
+	if ctx.Err() != nil {
+		return err
+	}
 	if !tried.Has(attach.CapReadKernel) {
 		return fmt.Errorf("cannot trace: BPF programs may not read kernel memory here: boot without lockdown=confidentiality\n"+
 			"ksnoop doctor shows what works and what does not\n%w", err)

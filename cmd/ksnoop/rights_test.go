@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io/fs"
 	"os"
@@ -49,6 +50,15 @@ func TestInfoWithoutRoot(t *testing.T) {
 	if text := string(out); c.ProcessState.ExitCode() != exitFailed || strings.Contains(text, "cannot trace") || strings.Contains(text, "a fault") ||
 		!strings.Contains(text, "looking for bpf:*: only root may list BPF programs") || !strings.Contains(text, "looking for syscall:openat: ") {
 		t.Errorf("status %d: %s", c.ProcessState.ExitCode(), text)
+	}
+}
+
+// TestUnattachable: after an interrupt nothing was tried, and nothing is blamed for that.
+func TestUnattachable(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := unattachable(ctx, fs.ErrInvalid); err != fs.ErrInvalid {
+		t.Error(err)
 	}
 }
 

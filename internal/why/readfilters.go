@@ -38,10 +38,11 @@ func (r *Runner) ReadFilters(ctx context.Context, seen *Seen, chosen int) error 
 	if err != nil {
 		return err
 	}
-	ctx, stop := context.WithTimeout(ctx, filterWait)
+	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	fields := output.NewFields(output.Names{})
 	_, err = r.run(ctx, true, trace.Request{Specs: specs, Options: plan.Options{Arch: r.Kernel.Arch()}}, trace.Settings{}, func(p *plan.Plan, records recordSeq) error {
+		defer time.AfterFunc(filterWait, stop).Stop()
 		for e, err := range event.All(p, records) {
 			if err != nil {
 				return err
