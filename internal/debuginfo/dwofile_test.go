@@ -70,6 +70,15 @@ func TestHalfWithoutRoom(t *testing.T) {
 	}
 }
 
+// TestHalfNumbers: the numbers of units that are remembered are bounded, of all files together.
+func TestHalfNumbers(t *testing.T) {
+	h := newHalves(largeHalf(t), NewMemory(mostMemory))
+	h.numbers = mostNumbers
+	if _, err := h.open(halfName{file: "large.dwo", id: 1}); err == nil || !strings.HasSuffix(err.Error(), "more than 65536 units in .dwo files") {
+		t.Error(err)
+	}
+}
+
 // TestHalfOnce: a unit is found, once, though another one was sought before in the same file.
 func TestHalfOnce(t *testing.T) {
 	file := largeHalf(t)

@@ -194,6 +194,21 @@ func TestFactsNo(t *testing.T) {
 	}
 }
 
+// TestReleases: a kernel that does not tell its release is not known to be older than one, nor to be it.
+func TestReleases(t *testing.T) {
+	for release, want := range map[string]struct{ atLeast, since bool }{
+		"6.12.1-x\n": {true, true}, "6.1\n": {true, true}, "7.0.1\n": {true, true}, "6.0.19\n": {}, "5.15\n": {}, "6\n": {atLeast: true}, "linux\n": {atLeast: true}, "": {atLeast: true},
+	} {
+		view := Open(fstest.MapFS{"proc/sys/kernel/osrelease": {Data: []byte(release)}})
+		if atLeast, since := view.AtLeast(6, 1), view.Since(6, 1); atLeast != want.atLeast || since != want.since {
+			t.Errorf("%q: at least 6.1: %v, since 6.1: %v", release, atLeast, since)
+		}
+	}
+	if view := Open(fstest.MapFS{}); !view.AtLeast(6, 1) || view.Since(6, 1) {
+		t.Error("no release")
+	}
+}
+
 // zipped is /proc/config.gz.
 func zipped(text string) string {
 	var b bytes.Buffer

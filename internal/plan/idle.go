@@ -34,7 +34,7 @@ func (d *denials) checkIdle(view *kernel.View, o Options) error {
 	}
 	for i, one := range idle {
 		if left := len(idle) - i; i == idleShown && left > 1 { // a file may name thousands
-			o.warn("nothing is left out by more SELECTORs", fmt.Errorf("  -d: %d more match no function that is selected", left))
+			o.warn(fmt.Sprintf("%d more SELECTORs leave nothing out", left), fmt.Errorf("  -d: they match no function that is selected"))
 			break
 		}
 		o.warn("nothing is left out by one SELECTOR", fmt.Errorf("  -d %s: it matches no function that is selected", one.selector))

@@ -197,6 +197,7 @@ func TestIdleDeny(t *testing.T) {
 	const unmatched, fault = "nothing is left out by one SELECTOR\n  -d %s: it matches no function that is selected", "nothing to leave out: no function matches "
 	for deny, want := range map[string]string{
 		"find": "", "f* fi*": "", "find drpo": fmt.Sprintf(unmatched, "drpo"), "drop": fmt.Sprintf(unmatched, "drop"), "drop drpo": "-d drpo: ", "*[nosuch]": fmt.Sprintf(unmatched, "*[nosuch]"),
+		"drop a b c": fmt.Sprintf(unmatched, "c"), "drop a b c d": "2 more SELECTORs leave nothing out\n  -d: they match no function that is selected",
 		"nosuch*": fault + "\"nosuch*\"", "drpo": fault + "\"drpo\"; did you mean \"drop\"?", "drpo nosuch*": fault,
 	} {
 		for what, resolve := range map[string]func(o Options) error{

@@ -205,6 +205,7 @@ func TestOffer(t *testing.T) {
 		{"6.12.117+deb12-cloud-arm64", "ID=debian\n", "linux-image-6.12.117+deb12-cloud-arm64-dbg"},
 		{"6.12.117+deb13-arm64-16k", "ID=debian\n", "linux-image-6.12.117+deb13-arm64-16k-dbg"},
 		{"6.18.44-fc-v782", "ID=debian\n", ""},
+		{"6.12.0-amd64-mine", "ID=debian\n", ""},
 		{"6.1.0-56-amd64", "ID_LIKE=debian\nID=raspbian\n", "linux-image-6.1.0-56-amd64-dbg"},
 		{"6.8.0-31-generic", "ID=ubuntu\nID_LIKE=debian\n", "linux-image-unsigned-6.8.0-31-generic-dbgsym"},
 		{"6.11.4-301.fc41.x86_64", "ID=fedora\n", "kernel-debuginfo-6.11.4-301.fc41.x86_64"},

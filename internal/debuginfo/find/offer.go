@@ -4,6 +4,7 @@ package find
 
 import (
 	"io/fs"
+	"slices"
 	"strings"
 )
 
@@ -50,7 +51,7 @@ func distributions(text string) []string {
 func offerOf(distribution string, k Kernel) Offer {
 	switch distribution {
 	case "debian":
-		if !strings.Contains(k.Release, "-amd64") && !strings.Contains(k.Release, "-arm64") {
+		if !slices.ContainsFunc([]string{"-amd64", "-arm64", "-arm64-16k"}, func(end string) bool { return strings.HasSuffix(k.Release, end) }) {
 			return Offer{} // another kernel on Debian
 		}
 		name := "linux-image-" + k.Release + "-dbg"
