@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ksnoop/ksnoop/internal/livetest"
 	"github.com/ksnoop/ksnoop/internal/vm/guest"
 )
 
@@ -26,7 +27,7 @@ func TestLiveMaxCPU(t *testing.T) {
 		out, status = r.wait(t)
 		return out, r.errs.String(), status
 	}
-	out, errs, status := flooded("--for=7s", "--max-cpu=5%", "vfs_read(count == 43, *file, return == 43)")
+	out, errs, status := flooded("--for="+livetest.Patience(7*time.Second).String(), "--max-cpu=5%", "vfs_read(count == 43, *file, return == 43)")
 	begun, ended := len(blocksOf(out)), strings.Count(out, "\n);\n")
 	if status != 0 || begun == 0 || begun != ended || !strings.Contains(errs, "--max-cpu allows 5%: calls are looked at for ") || sum(t, pausedTime, errs) == 0 {
 		t.Errorf("status %d, %d records of which %d are whole:\n%s", status, begun, ended, errs)
