@@ -233,7 +233,7 @@ func (t *Tracer) Functions() []Function {
 
 // CgroupPath returns the path of a cgroup below the mount of version 2, "/" for the mount itself;
 // "" if it is not known, as of a cgroup that has gone before it was asked for. It may be called
-// for each call: paths are looked up once.
+// for each call: a path that is known is not looked up again.
 func (t *Tracer) CgroupPath(id uint64) string { return t.cgroups.Group(id).Path }
 
 // begin returns the context of a loop over records, and what ends the loop: it says why the

@@ -29,7 +29,7 @@ func TestSelection(t *testing.T) {
 	}
 	mkdir("docker/" + id(1) + "/docker/" + id(2))
 	mkdir("system.slice/ssh.service")
-	c := &Cgroups{mount: mount, groups: map[uint64]container.Group{}, named: map[container.ID]container.Names{},
+	c := &Cgroups{mount: mount,
 		files: fstest.MapFS{"var/lib/docker/containers/" + id(1) + "/config.v2.json": {Data: []byte(`{"Name":"/outer"}`)}}}
 	var log bytes.Buffer
 	s := &Selection{In: container.Selector{Containers: []string{"*"}}, Cgroups: c, Log: slog.New(slog.NewTextHandler(&log, nil))}
@@ -101,11 +101,11 @@ func (l *later) Names(id container.ID) (n container.Names) {
 func TestPods(t *testing.T) {
 	id, named := strings.Repeat("a1", 32), strings.Repeat("b2", 32)
 	pods := &later{}
-	c := &Cgroups{mount: "/nowhere", Pods: pods, groups: map[uint64]container.Group{}, named: map[container.ID]container.Names{},
+	c := &Cgroups{Pods: pods,
 		files: fstest.MapFS{"var/log/containers/db-0_prod_db-" + named + ".log": {}}}
-	c.note(1, "/kubepods/pod068e8fa0-9213-11e7-a01f-507b9d4141fa/"+id)
-	c.note(2, "/kubepods/pod068e8fa0-9213-11e7-a01f-507b9d4141fa/"+named)
-	c.note(3, "/user.slice")
+	for i, path := range []string{"/kubepods/pod068e8fa0-9213-11e7-a01f-507b9d4141fa/" + id, "/kubepods/pod068e8fa0-9213-11e7-a01f-507b9d4141fa/" + named, "/user.slice"} {
+		c.note(uint64(1+i), cgroup{Group: container.Group{Path: path}})
+	}
 	for i, want := range []string{id[:12], "prod/web-0/app", "prod/web-0/app"} {
 		if got := c.Group(1).ContainerText(); got != want {
 			t.Errorf("%d: %q, want %q", i, got, want)
