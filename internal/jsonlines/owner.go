@@ -12,23 +12,19 @@ import (
 // that comes again is written again.
 const mostCgroups = 4096
 
-// newCgroup appends the line of an owner's cgroup, if its path is known and not written yet.
+// newCgroup appends the line of an owner's cgroup, if its path is known, and if not all that is known is written yet.
 func (p *Printer) newCgroup(dst []byte, o bpf.Owner) []byte {
-	if p.run.Cgroup == nil || p.run.Plan.Owner&layout.OwnerCgroup == 0 || o.Cgroup == 0 || o.Cgroup == p.cgroup {
+	if p.run.Cgroup == nil || p.run.Plan.Owner&layout.OwnerCgroup == 0 || o.Cgroup == 0 {
 		return dst
 	}
-	p.cgroup = o.Cgroup
-	if _, known := p.cgroups[o.Cgroup]; known {
+	g := p.run.Cgroup(o.Cgroup)
+	if g.Path == "" || g == p.cgroups[o.Cgroup] {
 		return dst
 	}
 	if p.cgroups == nil || len(p.cgroups) == mostCgroups {
-		p.cgroups = map[uint64]struct{}{}
+		p.cgroups = map[uint64]container.Group{}
 	}
-	p.cgroups[o.Cgroup] = struct{}{}
-	g := p.run.Cgroup(o.Cgroup)
-	if g.Path == "" {
-		return dst
-	}
+	p.cgroups[o.Cgroup] = g
 	dst = appendUint(p.openLine(dst, "cgroup"), "id", o.Cgroup)
 	dst = appendText(dst, "path", g.Path)
 	in := container.Of(g.Path)

@@ -98,6 +98,28 @@ func TestContainer(t *testing.T) {
 	}
 }
 
+// TestCgroupLater: what comes to be known of a cgroup is written when it is, once.
+func TestCgroupLater(t *testing.T) {
+	known := []container.Group{{}, {Path: "/a"}, {Path: "/a"}, {Path: "/a", Names: container.Names{Container: "app"}}, {Path: "/a", Names: container.Names{Container: "app"}}}
+	next := 0
+	printer, p := ownedPrinter(t, layout.OwnerCgroup, func(uint64) container.Group { next++; return known[next-1] })
+	var got []string
+	for range known {
+		e := recordOf(t, p, 0, func(*layout.Slot, []byte) {})
+		e.Owner.Cgroup = 7
+		out, err := printer.AppendCall(nil, &calls.Call{Entry: e, End: calls.Whole})
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(t, out)
+		line, _, _ := strings.Cut(string(out), "\n")
+		got = append(got, members(t, []byte(line), "path", "container_name"))
+	}
+	if text := strings.Join(got, ";"); text != `;path:"/a";;path:"/a" container_name:"app";` {
+		t.Errorf("%s", text)
+	}
+}
+
 // TestManyCgroups: the memory for cgroups is bounded. One that was forgotten is written again.
 func TestManyCgroups(t *testing.T) {
 	printer, p := ownedPrinter(t, layout.OwnerCgroup, func(uint64) container.Group { return container.Group{Path: "/"} })

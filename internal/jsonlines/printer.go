@@ -6,6 +6,7 @@ import (
 	"bytes"
 
 	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/container"
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/plan"
@@ -24,8 +25,7 @@ type Printer struct {
 	probes  map[*plan.Probe][]byte  // "function":3,"name":"vfs_read"
 	results map[*plan.Probe]*scalar // of functions in sessions
 	stacks  stackTable
-	cgroup  uint64              // of the last event
-	cgroups map[uint64]struct{} // of which the paths are written, or not known
+	cgroups map[uint64]container.Group // as they are written
 	tails   output.Tails
 	merger  *output.Merger
 	tables  map[*summary.Table]*tableForm

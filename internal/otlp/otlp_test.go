@@ -317,6 +317,29 @@ func TestRedacted(t *testing.T) {
 	}
 }
 
+// TestResourceLater: what comes to be known of a process's cgroup is in the resources of later calls.
+func TestResourceLater(t *testing.T) {
+	k := formattest.New(t, "t_")
+	k.Owner = layout.OwnerCgroup
+	k.Calls("t_open(flags)")
+	known := []container.Group{{}, {Path: "/a"}, {Path: "/a"}}
+	k.Run.Cgroup = func(uint64) (g container.Group) { g, known = known[0], known[1:]; return g }
+	var raw [][]byte
+	for i := range known {
+		raw = append(raw, k.Raw(formattest.Record{Func: "open", Event: bpf.Event{Time: uint64(1000 + i), PID: 7, TID: 7}, Owner: bpf.Owner{Cgroup: 5}, Words: []uint64{3}}))
+	}
+	p := New(k.Run, Options{})
+	lines := read(t, printed(t, k, p, raw...))
+	for i, want := range []string{"log process.pid=7 {", `log process.pid=7 process.linux.cgroup="/a" {`, `log process.pid=7 process.linux.cgroup="/a" {`} {
+		if len(lines) <= i || !strings.HasPrefix(lines[i], want) {
+			t.Errorf("%d: %q, want %s", i, lines, want)
+		}
+	}
+	if n := len(p.known.numbers); n != 2 {
+		t.Errorf("%d resources", n)
+	}
+}
+
 // TestForget: a resource that was forgotten is described again.
 func TestForget(t *testing.T) {
 	k := formattest.New(t, "t_")

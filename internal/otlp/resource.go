@@ -19,6 +19,7 @@ const mostResources = 4096
 type place struct {
 	pid    uint32
 	cgroup uint64
+	group  container.Group // more of it may be known later, and is another resource
 }
 
 // resources give resources their numbers, the upper half of which is that of the run. No number is
@@ -41,9 +42,12 @@ func (p *Printer) forget(dst []byte) []byte {
 // resource returns the number of a process's resource, or of the machine's. It appends the
 // resource if that is new.
 func (p *Printer) resource(dst []byte, pid uint32, o bpf.Owner) ([]byte, uint64) {
-	at := place{pid, 0}
-	if p.run.Plan.Owner&layout.OwnerCgroup != 0 {
+	at := place{pid: pid}
+	if p.run.Plan.Owner&layout.OwnerCgroup != 0 && o.Cgroup != 0 {
 		at.cgroup = o.Cgroup
+		if p.run.Cgroup != nil {
+			at.group = p.run.Cgroup(at.cgroup)
+		}
 	}
 	if id, ok := p.known.numbers[at]; ok {
 		return dst, id
@@ -77,10 +81,7 @@ func (p *Printer) describe(at place) {
 	if at.pid != 0 {
 		a.uint("process.pid", uint64(at.pid))
 	}
-	if at.cgroup == 0 || p.run.Cgroup == nil {
-		return
-	}
-	if g := p.run.Cgroup(at.cgroup); g.Path != "" {
+	if g := at.group; g.Path != "" {
 		add("process.linux.cgroup", g.Path)
 		in := container.Of(g.Path)
 		add("container.id", in.Container)

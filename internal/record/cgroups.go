@@ -19,7 +19,7 @@ const (
 	maxCgroupText = 16 << 20 // bytes of all paths
 )
 
-// A cgroupNamer finds the paths of the cgroups that records are of, each once.
+// A cgroupNamer finds the paths of the cgroups that records are of. One that it has found it does not ask for again.
 type cgroupNamer struct {
 	group    func(id uint64) container.Group
 	sessions bool
@@ -43,13 +43,17 @@ func (n *cgroupNamer) scan(raw []byte) {
 	if !ok || owner.Cgroup == 0 || owner.Cgroup == n.last {
 		return
 	}
-	n.last = owner.Cgroup
-	if _, known := n.known[n.last]; known || len(n.known) == maxCgroups {
+	if _, known := n.known[owner.Cgroup]; known || len(n.known) == maxCgroups {
+		n.last = owner.Cgroup
 		return
 	}
+	text := groupText(n.group(owner.Cgroup))
+	if text == "" { // it may be known at a later record
+		return
+	}
+	n.last = owner.Cgroup
 	n.known[n.last] = struct{}{}
-	text := groupText(n.group(n.last))
-	if text == "" || len(text) > maxCgroupPath || n.text+len(text) > maxCgroupText {
+	if len(text) > maxCgroupPath || n.text+len(text) > maxCgroupText {
 		return
 	}
 	n.text += len(text)
@@ -111,5 +115,5 @@ func (c *cgroups) add(block []byte) error {
 }
 
 // Cgroup returns what was recorded of a cgroup. It is known when the first record of the cgroup is
-// read.
+// read, if it was known when that was made.
 func (r *Reader) Cgroup(id uint64) container.Group { return r.cgroups.groups[id] }

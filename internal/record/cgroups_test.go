@@ -78,6 +78,32 @@ func TestCgroups(t *testing.T) {
 	f.bytes(t)
 }
 
+// TestCgroupsLater: a path that is not known at the first record of its cgroup is there from when it is.
+func TestCgroupsLater(t *testing.T) {
+	f := ownedFixture(t, layout.OwnerCgroup, 1, 1, 1, 2, 1)
+	asked := 0
+	f.source.Cgroup = func(id uint64) (g container.Group) {
+		if id == 1 {
+			if asked++; asked > 2 {
+				g.Path = "/1"
+			}
+		}
+		return g
+	}
+	r, err := NewReader(bytes.NewReader(f.bytes(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range r.Records() {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := r.Cgroup(1).Path; got != "/1" || asked != 3 {
+		t.Errorf("%q, asked %d times", got, asked)
+	}
+}
+
 // TestCgroupsOfParts: each part has the paths of its records.
 func TestCgroupsOfParts(t *testing.T) {
 	var groups []uint64
