@@ -15,39 +15,58 @@ import (
 // MostRatio is how many times as large as it is in the file debug info may be in memory. Compressors reach 3 to 8.
 const MostRatio = 64
 
-// maxDebugSections is how many sections of debug info a program may have; it has 20. debug/elf goes through
-// all sections for each of them.
+// maxDebugSections is how many sections of debug info a program may have; it has 20.
 const maxDebugSections = 1 << 10
 
-// DWARF reads the debug info of a program or library as debug/elf does. It takes up to most bytes, decompressed,
-// or the error is an [ErrLimit].
+// DWARF reads the debug info of a program or library as debug/elf does, without relocations: what a linker leaves of them
+// (--emit-relocs) is applied already, and debug/elf reads all symbols for each section of them. The debug info takes up to
+// most bytes, decompressed, or the error is an [ErrLimit].
 func DWARF(f *elf.File, most uint64) (*dwarf.Data, error) {
-	debug := map[uint32]bool{}
-	var packed []*elf.Section
+	var debug []*elf.Section
 	sum := uint64(0)
-	for i, s := range f.Sections {
+	for _, s := range f.Sections {
 		if isDebug(s) {
-			debug[uint32(i)] = true
-			packed = append(packed, s)
+			debug = append(debug, s)
 			sum = add(sum, sizeOf(s))
 		}
 	}
-	for _, s := range f.Sections {
-		// debug/elf reads relocations and applies them. What a linker leaves in a program (--emit-relocs) is applied already.
-		if f.Type != elf.ET_EXEC && (s.Type == elf.SHT_RELA || s.Type == elf.SHT_REL) && debug[s.Info] {
-			packed = append(packed, s)
-			sum = add(sum, s.Size)
-		}
-	}
 	switch {
-	case len(packed) > maxDebugSections:
-		return nil, fmt.Errorf("its debug info is in %d sections: %w", len(packed), ErrLimit)
+	case len(debug) > maxDebugSections:
+		return nil, fmt.Errorf("its debug info is in %d sections: %w", len(debug), ErrLimit)
 	case sum > most:
 		return nil, fmt.Errorf("its debug info is larger than %d MiB: %w", most>>20, ErrLimit)
-	case sum/MostRatio > bytesOf(packed):
+	case sum/MostRatio > bytesOf(slices.Clone(debug)):
 		return nil, fmt.Errorf("its debug info is more than %d times as large as in the file: %w", MostRatio, ErrLimit)
 	}
-	return f.DWARF()
+	return read(debug)
+}
+
+// read reads sections of debug info. Of those with the same name the last counts. Types in .debug_types are left out: package
+// dw refuses what leads to them.
+func read(debug []*elf.Section) (*dwarf.Data, error) {
+	contents := map[string][]byte{}
+	for _, s := range debug {
+		b, err := s.Data()
+		if err != nil && uint64(len(b)) < s.Size {
+			return nil, err
+		}
+		_, name, _ := strings.Cut(s.Name, "debug_")
+		contents[name] = b
+	}
+	info, abbreviations := contents["info"], contents["abbrev"]
+	if err := checkUnits(info, abbreviations); err != nil {
+		return nil, err
+	}
+	d, err := dwarf.New(abbreviations, nil, nil, info, contents["line"], nil, contents["ranges"], contents["str"])
+	if err != nil {
+		return nil, err
+	}
+	for name, b := range contents {
+		if err := d.AddSection(".debug_"+name, b); err != nil {
+			return nil, err
+		}
+	}
+	return d, nil
 }
 
 func isDebug(s *elf.Section) bool {
