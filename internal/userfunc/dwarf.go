@@ -222,7 +222,13 @@ func (c *typeCollector) begins(fn *dwarf.Entry) (uint64, bool) {
 	return parts[0][0] + uint64(off), true
 }
 
-// children yields the entries below one.
+// mostNested is how many entries are within each other below the one whose children are read.
+const mostNested = 1000
+
+var errNested = fmt.Errorf("its debug info has more than %d entries within each other", mostNested)
+
+// children yields the entries below one. It passes over those below them by itself, as [dwarf.Reader.SkipChildren] recurses
+// without bound.
 func (c *typeCollector) children(of dwarf.Offset) func(yield func(*dwarf.Entry, error) bool) {
 	return func(yield func(*dwarf.Entry, error) bool) {
 		r := c.data.Reader()
@@ -231,20 +237,34 @@ func (c *typeCollector) children(of dwarf.Offset) func(yield func(*dwarf.Entry, 
 		if err != nil || parent == nil || !parent.Children {
 			return
 		}
-		for {
+		for depth := 0; ; {
 			e, err := r.Next()
+			if depth > mostNested {
+				err = errNested
+			}
 			if err != nil {
 				yield(nil, err)
 				return
 			}
-			if e == nil || e.Tag == 0 || !yield(e, nil) {
+			switch {
+			case e == nil || depth == 0 && (e.Tag == 0 || !yield(e, nil)):
 				return
-			}
-			if e.Children {
-				r.SkipChildren()
+			case e.Tag == 0:
+				depth--
+			case e.Children && !seekSibling(r, e):
+				depth++
 			}
 		}
 	}
+}
+
+// seekSibling passes over what is below an entry if that says where it ends, which must be further on: a walk must end.
+func seekSibling(r *dwarf.Reader, e *dwarf.Entry) bool {
+	next, ok := e.Val(dwarf.AttrSibling).(dwarf.Offset)
+	if ok = ok && next > e.Offset; ok {
+		r.Seek(next)
+	}
+	return ok
 }
 
 // signature returns the function at an entry, or at the one that it is an instance of.

@@ -104,3 +104,44 @@ func TestRings(t *testing.T) {
 		}
 	}
 }
+
+// TestNested: entries within each other without end, which the standard library passes over by recursion, and such whose
+// end is said to be before them.
+func TestNested(t *testing.T) {
+	const block, sibling, leaf = 2, 3, 4 // abbreviations
+	abbreviations := []byte{1, byte(dwarf.TagCompileUnit), 1, 0, 0, block, byte(dwarf.TagLexDwarfBlock), 1, 0, 0,
+		sibling, byte(dwarf.TagLexDwarfBlock), 1, byte(dwarf.AttrSibling), 0x13, 0, 0, leaf, byte(dwarf.TagSubprogram), 0, 0, 0, 0}
+	nested := func(n int) []byte {
+		return append(append(bytes.Repeat([]byte{block}, n), make([]byte, n)...), leaf, 0)
+	}
+	for name, tt := range map[string]struct {
+		entries []byte
+		want    int // entries below the unit's
+		err     error
+	}{
+		"as many as are read":     {nested(mostNested), 2, nil},
+		"one more":                {nested(mostNested + 1), 1, errNested},
+		"16 million":              {bytes.Repeat([]byte{block}, 1<<24), 1, errNested},
+		"passed over":             {append(append([]byte{sibling, 12 + 5 + 3, 0, 0, 0}, block, block, block), leaf, 0), 2, nil},
+		"an end at the beginning": {[]byte{sibling, 12, 0, 0, 0, leaf, 0, leaf, 0}, 2, nil},
+		"an end before it":        {[]byte{leaf, sibling, 12, 0, 0, 0, leaf, 0, leaf, 0}, 3, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			info := binary.LittleEndian.AppendUint32(nil, uint32(8+len(tt.entries)))
+			info = append(append(info, 4, 0, 0, 0, 0, 0, 8, 1), tt.entries...)
+			d, err := dwarf.New(abbreviations, nil, nil, info, nil, nil, nil, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, got := typeCollector{data: d}, 0
+			for _, err = range c.children(11) {
+				if err == nil {
+					got++
+				}
+			}
+			if got != tt.want || err != tt.err {
+				t.Errorf("%d entries, %v, want %d, %v", got, err, tt.want, tt.err)
+			}
+		})
+	}
+}
