@@ -148,7 +148,7 @@ func (k *Kernel) Attach(ctx context.Context, r Request) (*Tracer, error) {
 		log.Warn("not traced", "function", f.Probe.Name, "reason", f.Err)
 	}
 	if err = ctx.Err(); err == nil {
-		err = run.Start(nil)
+		err = run.Start(ctx, nil)
 	}
 	if err != nil {
 		return nil, errors.Join(err, run.Close())

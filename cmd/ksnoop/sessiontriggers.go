@@ -124,11 +124,11 @@ func (w *triggerWatch) runs() []*trace.Run {
 }
 
 // start switches the programs on.
-func (w *triggerWatch) start(adopt func(add func(pid int) error) error) error {
+func (w *triggerWatch) start(ctx context.Context, adopt func(add func(pid int) error) error) error {
 	if w == nil {
 		return nil
 	}
-	return w.run.Start(adopt)
+	return w.run.Start(ctx, adopt)
 }
 
 // watch reads calls until ctx ends. fire is called for one or more of them, by any goroutine; over

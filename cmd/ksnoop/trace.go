@@ -466,7 +466,7 @@ func (t *tracing) trace(ctx context.Context, ready func(starting) error) error {
 	}
 	defer t.fly()()
 	if err := ready(func(adopt func(add func(pid int) error) error) error {
-		return errors.Join(run.Start(adopt), triggers.start(adopt))
+		return errors.Join(run.Start(ctx, adopt), triggers.start(ctx, adopt))
 	}); err != nil {
 		return err
 	}

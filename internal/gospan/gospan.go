@@ -6,6 +6,7 @@
 package gospan
 
 import (
+	"context"
 	"debug/buildinfo"
 	"debug/dwarf"
 	"debug/elf"
@@ -36,8 +37,9 @@ var ErrNoSDK = errors.New("not a Go program with the OpenTelemetry SDK")
 
 // Limits on what is read of a file that somebody else has made.
 const (
-	mostSymbols = 256 << 20 // bytes of symbols, and of their names
-	mostDebug   = 512 << 20 // bytes of debug info, decompressed
+	mostSymbols   = 64 << 20  // bytes of symbols, and of their names; in memory they take some five times as much
+	mostDebug     = 512 << 20 // bytes of debug info, decompressed
+	mostBuildInfo = 16 << 20  // bytes that are read to find how it was built
 )
 
 const (
@@ -46,8 +48,8 @@ const (
 	tableName = "itab.*" + spanType + ",go.opentelemetry.io/otel/trace.Span" // behind "go:", before Go 1.20 "go."
 )
 
-// Read reads an executable.
-func Read(r io.ReaderAt) (*Layout, error) {
+// Read reads an executable. It looks at the context where that may take long.
+func Read(ctx context.Context, r io.ReaderAt) (*Layout, error) {
 	f, err := elfhead.Open(r)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoSDK, err)
@@ -62,12 +64,25 @@ func Read(r io.ReaderAt) (*Layout, error) {
 	if err := l.symbols(f); err != nil {
 		return nil, err
 	}
-	return l, l.types(f)
+	return l, l.types(ctx, f)
+}
+
+// A limited reader reads so many bytes.
+type limited struct {
+	io.ReaderAt
+	left int
+}
+
+func (l *limited) ReadAt(b []byte, off int64) (int, error) {
+	if l.left -= len(b); l.left < 0 {
+		return 0, elfhead.ErrLimit
+	}
+	return l.ReaderAt.ReadAt(b, off)
 }
 
 // stripped says what a program without symbols lacks.
 func stripped(r io.ReaderAt) error {
-	info, err := buildinfo.Read(r)
+	info, err := buildinfo.Read(&limited{r, mostBuildInfo})
 	if err != nil {
 		return ErrNoSDK
 	}
@@ -112,7 +127,7 @@ func (l *Layout) tls(f *elf.File, into uint64) {
 }
 
 // types finds the members of a span.
-func (l *Layout) types(f *elf.File) error {
+func (l *Layout) types(ctx context.Context, f *elf.File) error {
 	if f.Section(".debug_info") == nil && f.Section(".zdebug_info") == nil {
 		return errors.New("it has no debug info: build it without -ldflags=-w")
 	}
@@ -120,7 +135,7 @@ func (l *Layout) types(f *elf.File) error {
 	if err != nil {
 		return fmt.Errorf("its debug info: %w", err)
 	}
-	span, err := structNamed(d, spanType)
+	span, err := structNamed(ctx, d, spanType)
 	if err != nil {
 		return err
 	}
@@ -144,17 +159,15 @@ func (l *Layout) types(f *elf.File) error {
 	return nil
 }
 
-// structNamed finds a type.
-func structNamed(d *dwarf.Data, name string) (*dwarf.StructType, error) {
-	for r := d.Reader(); ; {
+// structNamed finds a type. It goes through functions, too: the go command does not say where one ends.
+func structNamed(ctx context.Context, d *dwarf.Data, name string) (*dwarf.StructType, error) {
+	for r := d.Reader(); ctx.Err() == nil; {
 		e, err := r.Next()
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("its debug info: %w", err)
 		case e == nil:
 			return nil, fmt.Errorf("its debug info lacks %s", name)
-		case e.Tag == dwarf.TagSubprogram:
-			r.SkipChildren()
 		case e.Tag == dwarf.TagStructType && e.Val(dwarf.AttrName) == name:
 			t, err := dw.NewTypes(d).Type(e.Offset)
 			if s, ok := t.(*dwarf.StructType); err == nil && ok {
@@ -163,6 +176,7 @@ func structNamed(d *dwarf.Data, name string) (*dwarf.StructType, error) {
 			return nil, fmt.Errorf("its debug info of %s: %w", name, err)
 		}
 	}
+	return nil, context.Cause(ctx)
 }
 
 // member returns the offset of a member of a member.

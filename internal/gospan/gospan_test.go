@@ -86,7 +86,7 @@ func TestRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l, err := Read(bytes.NewReader(raw))
+		l, err := Read(t.Context(), bytes.NewReader(raw))
 		if c.want != "" {
 			if err == nil || !strings.Contains(err.Error(), c.want) || errors.Is(err, ErrNoSDK) != (c.pkg != ".") {
 				t.Errorf("%s %s: %v, want %s", c.pkg, c.flags, err, c.want)
@@ -103,14 +103,14 @@ func TestRead(t *testing.T) {
 		if got := fmt.Sprintln(l.Table, l.Began, l.Ended, l.Trace, l.Span); got != string(said) || l.TLS != -8 {
 			t.Errorf("%s: %s, and the goroutine at %d; the program says %s", c.flags, got, l.TLS, said)
 		}
-		if _, err := Read(bytes.NewReader(raw[:len(raw)/2])); err == nil {
+		if _, err := Read(t.Context(), bytes.NewReader(raw[:len(raw)/2])); err == nil {
 			t.Error("half a file is taken")
 		}
 		if c.flags == "-ldflags=-compressdwarf=false" {
 			readDamaged(t, raw)
 		}
 	}
-	if _, err := Read(strings.NewReader("#!/bin/sh\n")); !errors.Is(err, ErrNoSDK) {
+	if _, err := Read(t.Context(), strings.NewReader("#!/bin/sh\n")); !errors.Is(err, ErrNoSDK) {
 		t.Errorf("a script: %v", err)
 	}
 }
@@ -135,7 +135,7 @@ func readDamaged(t *testing.T, good []byte) {
 			}
 			bad[at] = byte(random.Uint32())
 		}
-		if _, err := Read(bytes.NewReader(bad)); err != nil {
+		if _, err := Read(t.Context(), bytes.NewReader(bad)); err != nil {
 			refused++
 		}
 	}

@@ -72,7 +72,7 @@ func addUp(t *testing.T, view *kernel.View, specs []string, method layout.Method
 		t.Fatalf("%+v", err)
 	}
 	t.Cleanup(func() { run.Close() })
-	if err := run.Start(nil); err != nil {
+	if err := run.Start(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("attached in %v", time.Since(start).Round(time.Millisecond))

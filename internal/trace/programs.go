@@ -72,14 +72,22 @@ const mostKnown = 1 << 15
 // mostAsked is how many processes wait to be looked at. Others are asked for again, by their next session.
 const mostAsked = 256
 
+// How long processes are looked at before tracing begins, and how long one file is. Files may be made to take long.
+const (
+	mostLooking = 10 * time.Second
+	mostReading = 30 * time.Second
+)
+
+var errSlow = fmt.Errorf("to read it takes more than %v", mostReading)
+
 func newPrograms(wanted bpf.ParentPlace, tell func(pid int, global uint32, place bpf.SpanPlace) error, log *slog.Logger) *programs {
 	root := os.DirFS("/")
 	return &programs{proc: "/proc", root: root, numbering: process.NumberingOf(root, os.Getpid()), wanted: wanted, tell: tell, log: log,
 		layouts: map[file]*gospan.Layout{}, threads: map[file]*threadctx.File{}, told: map[int]told{}, asked: make(chan asked, mostAsked)}
 }
 
-// lookAtAll looks at all processes.
-func (p *programs) lookAtAll() error {
+// lookAtAll looks at all processes, until ctx ends or for so long. The engine asks for those that are left.
+func (p *programs) lookAtAll(ctx context.Context, most time.Duration) error {
 	if p.numbering == process.NumberedOther {
 		return errors.New("looking for programs with spans: /proc is of another PID namespace, neither ksnoop's nor the host's; to have ksnoop's: mount -t proc proc /proc")
 	}
@@ -87,6 +95,9 @@ func (p *programs) lookAtAll() error {
 	if err != nil {
 		return fmt.Errorf("looking for programs with spans: %w", err)
 	}
+	within, stop := context.WithTimeout(ctx, most)
+	defer stop()
+	left := 0
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
 		if err != nil {
@@ -96,7 +107,15 @@ func (p *programs) lookAtAll() error {
 		if p.numbering == process.NumberedInitial {
 			a.global = uint32(pid)
 		}
-		p.look(context.Background(), a)
+		if within.Err() == nil {
+			p.look(within, a)
+		}
+		if within.Err() != nil {
+			left++
+		}
+	}
+	if left > 0 && ctx.Err() == nil {
+		p.log.Warn(fmt.Sprintf("looking for programs with spans took more than %v: %d processes were not looked at, and their first sessions may lack the spans they are in", most, left))
 	}
 	return nil
 }
@@ -145,12 +164,12 @@ func (p *programs) look(ctx context.Context, a asked) {
 		return
 	}
 	if p.wanted&bpf.ParentGo != 0 {
-		if err := p.goroutines(dir, &place); err != nil {
+		if err := p.goroutines(ctx, dir, &place); err != nil {
 			return
 		}
 	}
 	if p.wanted&bpf.ParentThread != 0 {
-		if err := p.records(a.pid, dir, &place); err != nil {
+		if err := p.records(ctx, a.pid, dir, &place); err != nil {
 			return
 		}
 		if place.Access == bpf.ThreadNone {
@@ -173,8 +192,8 @@ func (p *programs) look(ctx context.Context, a asked) {
 }
 
 // goroutines finds where a process has the spans of the SDK of Go.
-func (p *programs) goroutines(dir string, place *bpf.SpanPlace) error {
-	l, err := p.layout(dir + "/exe")
+func (p *programs) goroutines(ctx context.Context, dir string, place *bpf.SpanPlace) error {
+	l, err := p.layout(ctx, dir+"/exe")
 	if err != nil || l == nil {
 		return err
 	}
@@ -197,7 +216,7 @@ func clock(id int32) time.Duration {
 }
 
 // layout reads an executable, once. It returns nil if that has no spans.
-func (p *programs) layout(exe string) (*gospan.Layout, error) {
+func (p *programs) layout(ctx context.Context, exe string) (*gospan.Layout, error) {
 	f, err := os.Open(exe)
 	if err != nil {
 		return nil, err
@@ -210,7 +229,12 @@ func (p *programs) layout(exe string) (*gospan.Layout, error) {
 	if l, ok := p.layouts[key]; ok {
 		return l, nil
 	}
-	l, err := gospan.Read(f)
+	reading, stop := context.WithTimeoutCause(ctx, mostReading, errSlow)
+	defer stop()
+	l, err := gospan.Read(reading, f)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
 	if err != nil && !errors.Is(err, gospan.ErrNoSDK) {
 		name, _ := os.Readlink(exe)
 		p.log.Warn("spans of a Go program are not found", "program", name, "reason", err)

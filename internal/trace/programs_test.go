@@ -8,9 +8,13 @@ import (
 	"debug/elf"
 	"log/slog"
 	"os"
+	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/process"
 )
 
 // TestProcess: of a process it is read when it was started and where its environment and its program begin. Its own
@@ -77,5 +81,37 @@ func TestAsked(t *testing.T) {
 	stop()
 	for range 2 * mostAsked { // nobody reads, and nobody waits
 		p.saw(record(os.Getpid(), true))
+	}
+}
+
+// TestLookAtAll: what is left when the time is over is counted, and when tracing is to end nothing is said or remembered.
+func TestLookAtAll(t *testing.T) {
+	ended, stop := context.WithCancel(t.Context())
+	stop()
+	for _, test := range []struct {
+		ctx  context.Context
+		most time.Duration
+		want string
+	}{
+		{t.Context(), time.Minute, ""},
+		{t.Context(), -1, "3 processes were not looked at"},
+		{ended, time.Minute, ""},
+	} {
+		var said bytes.Buffer
+		p := newPrograms(bpf.ParentGo|bpf.ParentThread, nil, slog.New(slog.NewTextHandler(&said, nil)))
+		p.proc, p.numbering = t.TempDir(), process.NumberedInitial
+		for _, name := range []string{"1", "20", "300", "self"} {
+			if err := os.Mkdir(filepath.Join(p.proc, name), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := p.lookAtAll(test.ctx, test.most); err != nil || !strings.Contains(said.String(), test.want) || (test.want == "") != (said.Len() == 0) {
+			t.Errorf("%v: %q, %v", test.most, &said, err)
+		}
+	}
+	p := newPrograms(bpf.ParentGo|bpf.ParentThread, nil, slog.New(slog.DiscardHandler))
+	p.look(ended, asked{pid: os.Getpid()}) // does not tell
+	if err := p.records(ended, os.Getpid(), "/proc/self", &bpf.SpanPlace{}); err == nil || len(p.layouts)+len(p.threads) > 0 {
+		t.Errorf("%v, with %v and %v", err, p.layouts, p.threads)
 	}
 }

@@ -134,22 +134,22 @@ func probesOf(failed []attach.Failure) []*plan.Probe {
 }
 
 // Start switches the programs on. adopt hands to add the processes that are followed with
-// all that they start; it may be nil.
-func (r *Run) Start(adopt func(add func(pid int) error) error) error {
+// all that they start; it may be nil. If ctx ends, no more processes are looked at first.
+func (r *Run) Start(ctx context.Context, adopt func(add func(pid int) error) error) error {
 	if r.in != nil {
-		ctx, stop := context.WithCancel(context.Background())
+		selecting, stop := context.WithCancel(context.Background())
 		r.unselect = stop
-		if err := r.in.follow(ctx, r.tracer.SetCgroups); err != nil {
+		if err := r.in.follow(selecting, r.tracer.SetCgroups); err != nil {
 			return err
 		}
 	}
 	if r.programs != nil {
-		if err := r.programs.lookAtAll(); err != nil {
+		if err := r.programs.lookAtAll(ctx, mostLooking); err != nil {
 			return err
 		}
-		ctx, stop := context.WithCancel(context.Background())
+		serving, stop := context.WithCancel(context.Background())
 		r.unfollow = stop
-		go r.programs.serve(ctx)
+		go r.programs.serve(serving)
 	}
 	start := r.tracer.Start
 	if r.slowly && r.paced {

@@ -3,6 +3,7 @@
 package trace
 
 import (
+	"context"
 	"errors"
 	"io"
 	"io/fs"
@@ -16,14 +17,17 @@ import (
 
 // records finds where the threads of a process have the pointer to their context records: of the program and its libraries
 // the first that has such a variable.
-// It returns an error if the process has ended or is not ours to see.
-func (p *programs) records(pid int, dir string, place *bpf.SpanPlace) error {
+// It returns an error if the process has ended or is not ours to see, or if ctx ends.
+func (p *programs) records(ctx context.Context, pid int, dir string, place *bpf.SpanPlace) error {
 	files, err := process.MappedFiles(p.root, uint32(pid))
 	if err != nil {
 		return err
 	}
 	musl := false
 	for i := range files {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 		f := p.thread(&files[i])
 		if f == nil {
 			continue

@@ -114,7 +114,7 @@ func (r *Runner) run(ctx context.Context, quiet bool, request trace.Request, s t
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, r.Recording.EndRun(event.Losses{Uncounted: true})) }() // unless it has ended
-	if err := run.Start(func(add func(int) error) error { return add(command.PID()) }); err != nil {
+	if err := run.Start(ctx, func(add func(int) error) error { return add(command.PID()) }); err != nil {
 		return 0, err
 	}
 	let = true
@@ -219,7 +219,7 @@ func (r *Runner) runProcess(ctx context.Context, p *plan.Plan, sessions *record.
 		return err
 	}
 	defer func() { err = errors.Join(err, r.Recording.EndRun(event.Losses{Uncounted: true})) }() // unless it has ended
-	if err := run.Start(trace.Processes{PIDs: []uint{uint(r.Process.PID)}, Follow: true}.Adopt); err != nil {
+	if err := run.Start(ctx, trace.Processes{PIDs: []uint{uint(r.Process.PID)}, Follow: true}.Adopt); err != nil {
 		return err
 	}
 	reading, stop := context.WithCancel(ctx)
