@@ -14,6 +14,7 @@ const (
 	mostAliases = 64      // typedefs, qualifiers and dimensions of arrays in a row
 	mostDeep    = 50_000  // types that lead to each other, as the standard library recurses
 	mostEntries = 1 << 22 // entries that are read of one file
+	mostTexts   = 1 << 28 // bytes of texts in these, which may be parts of each other
 )
 
 // ErrTypes is why types are not read although the debug info may be whole.
@@ -23,6 +24,7 @@ var (
 	errAliases    = fmt.Errorf("%w: it has more than %d typedefs, qualifiers and dimensions in a row, or a ring of them", ErrTypes, mostAliases)
 	errDeep       = fmt.Errorf("%w: it has more than %d types that lead to each other in a row", ErrTypes, mostDeep)
 	errEntries    = fmt.Errorf("%w: its types take more than %d entries", ErrTypes, mostEntries)
+	errTexts      = fmt.Errorf("%w: its types have names of more than %d MiB", ErrTypes, mostTexts>>20)
 	errShared     = fmt.Errorf("%w: parts of it are in a file that it shares with others (dwz -m)", ErrTypes)
 	errSignatures = fmt.Errorf("%w: its types are in units of their own (gcc -fdebug-types-section)", ErrTypes)
 )
@@ -42,6 +44,7 @@ type Types struct {
 	enums    []dwarf.Offset
 	unsigned map[*dwarf.EnumType]bool
 	entries  int
+	texts    int
 }
 
 // An array is a member at the beginning of a struct, in front of a bit-field. DW_AT_data_bit_offset says
@@ -212,6 +215,18 @@ func (t *Types) withoutSign(e *dwarf.Entry) bool {
 	return false
 }
 
+// count adds up the texts of an entry, which the library copies.
+func (t *Types) count(e *dwarf.Entry) error {
+	for i := 0; e != nil && i < len(e.Field); i++ {
+		text, _ := e.Field[i].Val.(string)
+		t.texts += len(text)
+	}
+	if t.texts > mostTexts {
+		return errTexts
+	}
+	return nil
+}
+
 // leadsTo returns the types that one refers to. Of an entry that cannot be read there are none: the
 // library will say what is wrong.
 func (t *Types) leadsTo(off dwarf.Offset) (to []dwarf.Offset, err error) {
@@ -221,7 +236,7 @@ func (t *Types) leadsTo(off dwarf.Offset) (to []dwarf.Offset, err error) {
 	if t.entries++; err != nil || e == nil || e.Offset != off {
 		return nil, nil
 	}
-	if err := Shared(e); err != nil {
+	if err := cmp.Or(Shared(e), t.count(e)); err != nil {
 		return nil, err
 	}
 	add := func(e *dwarf.Entry) {
@@ -265,6 +280,9 @@ func (t *Types) leadsTo(off dwarf.Offset) (to []dwarf.Offset, err error) {
 			return nil, errEntries
 		}
 		kid, bad := r.Next()
+		if err := t.count(kid); err != nil {
+			return nil, err
+		}
 		switch {
 		case bad != nil || kid == nil || kid.Tag == 0 && depth == 0:
 			return to, nil

@@ -3,6 +3,7 @@
 package dw
 
 import (
+	"bytes"
 	"debug/dwarf"
 	"encoding/binary"
 	"errors"
@@ -157,5 +158,26 @@ func TestTypesDamaged(t *testing.T) {
 	})
 	if typ, err := NewTypes(d).Type(at[0]); err == nil {
 		t.Errorf("%v", typ)
+	}
+}
+
+// TestTypesTexts: the names of all members may be one long one.
+func TestTypesTexts(t *testing.T) {
+	const long, member = 1 << 20, 2
+	abbreviations := []byte{1, byte(dwarf.TagStructType), 1, 0, 0, member, byte(dwarf.TagMember), 0, byte(dwarf.AttrName), 0x0e, 0, 0, 0} // DW_FORM_strp
+	for n, want := range map[int]error{mostTexts / long: nil, mostTexts/long + 1: errTexts} {
+		info := binary.LittleEndian.AppendUint32(nil, uint32(9+5*n))
+		at := dwarf.Offset(len(info) + 7)
+		info = append(info, 4, 0, 0, 0, 0, 0, 8, 1)
+		for range n {
+			info = append(info, member, 0, 0, 0, 0)
+		}
+		d, err := dwarf.New(abbreviations, nil, nil, append(info, 0), nil, nil, nil, append(bytes.Repeat([]byte{'x'}, long), 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := NewTypes(d).walk(at); !errors.Is(err, want) {
+			t.Errorf("%d names: %v, want %v", n, err, want)
+		}
 	}
 }

@@ -3,6 +3,7 @@
 package elfhead
 
 import (
+	"bytes"
 	"cmp"
 	"debug/dwarf"
 	"debug/elf"
@@ -57,6 +58,12 @@ func read(debug []*elf.Section) (*dwarf.Data, error) {
 	if err := checkUnits(info, abbreviations); err != nil {
 		return nil, err
 	}
+	if err := checkTexts(contents["str"]); err != nil {
+		return nil, err
+	}
+	if err := checkTexts(contents["line_str"]); err != nil {
+		return nil, err
+	}
 	d, err := dwarf.New(abbreviations, nil, nil, info, contents["line"], nil, contents["ranges"], contents["str"])
 	if err != nil {
 		return nil, err
@@ -67,6 +74,22 @@ func read(debug []*elf.Section) (*dwarf.Data, error) {
 		}
 	}
 	return d, nil
+}
+
+// mostText is the size of the longest text of debug info that others can refer to. debug/dwarf copies it for each
+// attribute that does.
+const mostText = 1 << 20
+
+// checkTexts returns an error if one of the texts of a section is too long.
+func checkTexts(section []byte) error {
+	for len(section) > mostText {
+		end := bytes.LastIndexByte(section[:mostText+1], 0)
+		if end < 0 {
+			return fmt.Errorf("its debug info has a text of more than %d MiB: %w", mostText>>20, ErrLimit)
+		}
+		section = section[end+1:]
+	}
+	return nil
 }
 
 func isDebug(s *elf.Section) bool {

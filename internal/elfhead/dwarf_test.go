@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"debug/dwarf"
 	"debug/elf"
+	"encoding/binary"
 	"errors"
 	"os"
 	"os/exec"
@@ -60,6 +61,22 @@ func TestDWARFLimits(t *testing.T) {
 		}
 		if used := after.TotalAlloc - before.TotalAlloc; used > 1<<20 {
 			t.Errorf("%s: %d bytes of memory", test.name, used)
+		}
+	}
+}
+
+// TestLongTexts: an entry can refer to one text many times.
+func TestLongTexts(t *testing.T) {
+	longest := append(bytes.Repeat([]byte{'x'}, mostText), 0)
+	for _, name := range []string{".debug_str", ".debug_line_str"} {
+		for text, want := range map[string]error{string(longest): nil, "x\x00" + string(longest) + string(longest): nil, "x\x00x" + string(longest): ErrLimit, string(longest[:mostText]): nil} {
+			f, err := Open(bytes.NewReader(written(t, part{".debug_info", elf.SHT_PROGBITS, 0, 0, 0, unitsAt(binary.LittleEndian, 4, 4, 0)}, part{name, elf.SHT_PROGBITS, 0, 0, 0, []byte(text)})))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := DWARF(f, 64<<20); !errors.Is(err, want) {
+				t.Errorf("%s of %d bytes: %v, want %v", name, len(text), err, want)
+			}
 		}
 	}
 }
