@@ -15,8 +15,8 @@ import (
 // rotateFlags are the options of runs that make several recordings.
 type rotateFlags struct {
 	size  string
-	limit int // of a recording, in bytes; 0: there is only one
-	keep  int
+	limit int           // of a recording, in bytes; 0: there is only one
+	keep  int           // how many of that size have room; 0: any number
 	shelf *record.Shelf // nil until it was opened
 }
 
@@ -28,7 +28,7 @@ const (
 
 func (f *rotateFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.size, "rotate", "", "with --record: FILE is a directory for recordings of at most `SIZE` (as 100M) each")
-	flags.IntVar(&f.keep, "keep", 0, "with --rotate: keep the `N` newest recordings in the directory; 0 keeps all")
+	flags.IntVar(&f.keep, "keep", 0, "with --rotate: keep the newest recordings in the directory, `N` times SIZE in all; 0 keeps all")
 }
 
 func (f *rotateFlags) check(recorded, flight bool) (err error) {
@@ -42,7 +42,7 @@ func (f *rotateFlags) check(recorded, flight bool) (err error) {
 	case flight:
 		return usagef("--rotate does not go with --flight, which writes few records")
 	case f.keep < 0:
-		return usagef("--keep %d: give how many recordings are to be kept, or 0 for all", f.keep)
+		return usagef("--keep %d: give how many recordings of SIZE there is to be room for, or 0 to keep all", f.keep)
 	}
 	if f.limit, err = parseBytes(f.size); err != nil || f.limit < minRotate || f.limit > maxRotate {
 		return usagef("--rotate %s: give a size from 1M to 1024G, as 100M", f.size)

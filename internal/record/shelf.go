@@ -19,10 +19,17 @@ import (
 type Shelf struct {
 	dir    string
 	limit  int64 // of a recording, in bytes
-	keep   int   // recordings in the directory; 0: all
+	keep   int   // how many full recordings the directory has room for; 0: any number
 	file   *destination.File
-	name   string // of file, without the directory
+	name   string     // the newest one, without the directory
+	old    []finished // what may be removed, oldest first
 	counts ShelfCounts
+}
+
+// A finished recording is one that nobody is writing.
+type finished struct {
+	path string
+	size int64
 }
 
 // ShelfCounts are of a run: how many recordings it made, and how many, its own and older
@@ -30,8 +37,8 @@ type Shelf struct {
 type ShelfCounts struct{ Made, Removed int }
 
 // OpenShelf opens a directory for recordings of limit bytes each, of which the newest are
-// kept; 0 keeps all. It makes the directory if there is none, for its owner alone, and
-// those above it.
+// kept: as many as have room in keep times limit; 0 keeps all. It makes the directory if
+// there is none, for its owner alone, and those above it.
 //
 // Recordings grow by blocks, and one has a block at least. It is larger than limit only if
 // that is too small for this.
@@ -61,10 +68,12 @@ const shelfName = "ksnoop-20060102T150405.000000000Z.ks"
 
 var shelfNames = regexp.MustCompile(`^ksnoop-\d{8}T\d{6}\.\d{9}Z\.ks$`)
 
-// next begins the next recording, and closes the one before. It removes the oldest ones if
-// there are too many.
+// next begins the next recording, and closes the one before.
 func (s *Shelf) next() (*destination.File, error) {
 	if err := s.Close(); err != nil {
+		return nil, err
+	}
+	if err := s.look(); err != nil {
 		return nil, err
 	}
 	for {
@@ -87,8 +96,36 @@ func (s *Shelf) next() (*destination.File, error) {
 		lock(file.File)
 		s.file = file
 		s.counts.Made++
-		return file, s.prune()
+		return file, nil
 	}
+}
+
+// look finds what may be removed, and the greatest name in the directory. The next name is to
+// be greater: the clock may have been set back since an earlier run, and the newest recording
+// would be taken for the oldest.
+func (s *Shelf) look() error {
+	if s.keep == 0 && s.name != "" {
+		return nil
+	}
+	entries, err := os.ReadDir(s.dir) // sorted by name, and so by time
+	if err != nil {
+		return err
+	}
+	s.old = nil
+	for _, e := range entries {
+		if _, err := time.Parse(shelfName, e.Name()); err != nil || !shelfNames.MatchString(e.Name()) {
+			continue
+		}
+		path := filepath.Join(s.dir, e.Name())
+		size, writing, own := inspect(path)
+		if own {
+			s.name = max(s.name, e.Name())
+		}
+		if own && !writing {
+			s.old = append(s.old, finished{path, size})
+		}
+	}
+	return nil
 }
 
 // Close closes the newest recording.
@@ -110,44 +147,44 @@ func (s *Shelf) discard() error {
 	return s.file.Discard()
 }
 
-// prune removes the oldest recordings, so that the directory has as many as are to be kept.
-func (s *Shelf) prune() error {
-	if s.keep == 0 {
+// mostSmall is how many recordings are kept in place of a full one, if they are small.
+const mostSmall = 100
+
+// prune removes the oldest recordings if there is no room for all of them and size bytes of
+// the newest one. What counts is bytes that are written: a run that fails again and again leaves
+// small recordings, which must not take the place of large ones.
+func (s *Shelf) prune(size int64) error {
+	if s == nil || s.keep == 0 {
 		return nil
 	}
-	entries, err := os.ReadDir(s.dir) // sorted by name, and so by time
-	if err != nil {
-		return err
+	for _, f := range s.old {
+		size += f.size
 	}
-	var old []string
-	for _, e := range entries {
-		if name := filepath.Join(s.dir, e.Name()); shelfNames.MatchString(e.Name()) && e.Name() != s.name && isOwn(name) {
-			old = append(old, name)
-		}
-	}
-	for _, name := range old[:max(0, len(old)+1-s.keep)] {
-		switch err := os.Remove(name); {
+	for len(s.old) > 0 && ((size-1)/s.limit >= int64(s.keep) || len(s.old)/mostSmall >= s.keep) {
+		switch err := os.Remove(s.old[0].path); {
 		case err == nil:
 			s.counts.Removed++
 		case !errors.Is(err, fs.ErrNotExist):
 			return err
 		}
+		size -= s.old[0].size
+		s.old = s.old[1:]
 	}
 	return nil
 }
 
-// isOwn reports whether a file is a recording that this user's ksnoop has made and is not
-// writing any more. Nothing else is ever removed, whatever its name is.
-func isOwn(name string) bool {
-	file, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+// inspect returns how large a file is and whether somebody is writing it, if it is a recording
+// that this user's ksnoop has made. Nothing else is ever removed, whatever its name is.
+func inspect(path string) (size int64, writing, own bool) {
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return false
+		return 0, false, false
 	}
 	defer file.Close()
 	info, err := file.Stat()
 	if err != nil || !info.Mode().IsRegular() {
-		return false
+		return 0, false, false
 	}
 	owner, ok := info.Sys().(*syscall.Stat_t)
-	return ok && int(owner.Uid) == os.Geteuid() && Is(file) && !isLocked(file)
+	return info.Size(), isLocked(file), ok && int(owner.Uid) == os.Geteuid() && Is(file)
 }

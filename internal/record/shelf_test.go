@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -127,26 +128,33 @@ func TestShelfAbove(t *testing.T) {
 	}
 }
 
+// put writes a file of an earlier run.
+func put(t *testing.T, dir, name string, data []byte) string {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// began is the name of a recording.
+func began(year, n int) string { return fmt.Sprintf("ksnoop-%d0101T000000.%09dZ.ks", year, n) }
+
 // TestKeep: the oldest recordings are removed, of earlier runs too, but nothing that is no
-// recording, and none that somebody is writing.
+// recording, and none that somebody is writing. The others have room in what is to be kept.
 func TestKeep(t *testing.T) {
 	f := newFixture(t, layout.MethodKprobe, "ip_send_skb(*skb)")
 	f.records(1)
 	whole := f.bytes(t)
 	f.records(2000)
 	dir := t.TempDir()
-	put := func(name string, data []byte) string {
-		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return name
-	}
 	stay := []string{
-		put("ksnoop-20200101T000000.000000001Z.ks", []byte("not a recording")),
-		put("ksnoop-20200101T000000.000000002Z.ks.old", whole),
-		put("calls.ks", whole),
-		put("ksnoop-20200101T000000.000000003Z.ks", whole), // being written
-		"ksnoop-20200101T000000.000000004Z.ks",             // a link
+		put(t, dir, began(2020, 1), []byte("not a recording")),
+		put(t, dir, began(2020, 2)+".old", whole),
+		put(t, dir, "calls.ks", whole),
+		put(t, dir, began(2020, 3), whole),                         // being written
+		began(2020, 4),                                             // a link
+		put(t, dir, "ksnoop-20201301T000000.000000000Z.ks", whole), // no date
 	}
 	file, err := os.OpenFile(filepath.Join(dir, stay[3]), os.O_WRONLY, 0)
 	if err != nil {
@@ -157,8 +165,9 @@ func TestKeep(t *testing.T) {
 	if err := os.Symlink("calls.ks", filepath.Join(dir, stay[4])); err != nil {
 		t.Fatal(err)
 	}
-	old := []string{put("ksnoop-20200101T000000.000000005Z.ks", whole), put("ksnoop-20240101T000000.000000000Z.ks", whole)}
-	shelf, err := OpenShelf(dir, 20_000, 3)
+	old := []string{put(t, dir, began(2020, 5), whole), put(t, dir, began(2024, 0), whole)}
+	const limit, keep = 20_000, 3
+	shelf, err := OpenShelf(dir, limit, keep)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,18 +178,60 @@ func TestKeep(t *testing.T) {
 			t.Errorf("%s is gone", name)
 		}
 	}
-	for _, name := range old {
-		if slices.Contains(left, name) {
+	var size int64
+	for _, name := range left {
+		if slices.Contains(old, name) {
 			t.Errorf("%s is there", name)
+		}
+		if !slices.Contains(stay, name) {
+			info, err := os.Stat(filepath.Join(dir, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			size += info.Size()
 		}
 	}
 	c := shelf.Counts()
-	if len(left) != len(stay)+3 || c.Made < 4 || c.Removed != c.Made+len(old)-3 {
-		t.Errorf("%+v, left %q", c, left)
+	if n := len(left) - len(stay); n < keep || c.Made < 5 || c.Removed != c.Made+len(old)-n || size > keep*limit || size < (keep-1)*limit {
+		t.Errorf("%+v, %d bytes, left %q", c, size, left)
 	}
 }
 
-// TestShelfNames: names sort by time although the clock is set back.
+// TestKeepLarge: runs that fail soon do not remove what others have recorded, but for the room that
+// they need; and there is an end to how many recordings they leave.
+func TestKeepLarge(t *testing.T) {
+	f := newFixture(t, layout.MethodKprobe, "ip_send_skb(*skb)")
+	f.records(1)
+	const limit, keep, runs = 1 << 20, 5, 20
+	large := append(f.bytes(t), make([]byte, limit-100_000)...)
+	dir := t.TempDir()
+	for i := range keep {
+		put(t, dir, began(2020, i), large)
+	}
+	again := func() *Shelf {
+		shelf, err := OpenShelf(dir, limit, keep)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shelved(t, f, shelf)
+		return shelf
+	}
+	for range runs {
+		again()
+	}
+	if left := names(t, dir); len(left) != keep+runs || left[0] != began(2020, 0) {
+		t.Errorf("there was room for %d small recordings, left %q", runs, left)
+	}
+	for i := range keep * mostSmall {
+		put(t, dir, began(2021, i), large[:1000])
+	}
+	c, left := again().Counts(), names(t, dir)
+	if len(left) != keep*mostSmall || c.Removed != keep+runs+1 {
+		t.Errorf("%+v, left %d", c, len(left))
+	}
+}
+
+// TestShelfNames: names sort by time although the clock is set back, in a run or between two.
 func TestShelfNames(t *testing.T) {
 	shelf, err := OpenShelf(t.TempDir(), 1, 0)
 	if err != nil {
@@ -196,6 +247,19 @@ func TestShelfNames(t *testing.T) {
 	if err := shelf.Close(); err != nil {
 		t.Error(err)
 	}
+	f := newFixture(t, layout.MethodAuto, "vfs_read")
+	dir := t.TempDir()
+	put(t, dir, began(2999, 7), f.bytes(t))
+	put(t, dir, began(3000, 0), []byte("not a recording"))
+	for _, keep := range []int{0, 1} {
+		if shelf, err = OpenShelf(dir, 1, keep); err != nil {
+			t.Fatal(err)
+		}
+		shelved(t, f, shelf)
+	}
+	if left := names(t, dir); !slices.Equal(left, []string{began(2999, 9), began(3000, 0)}) {
+		t.Errorf("left %q", left)
+	}
 	name := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(name, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -205,11 +269,12 @@ func TestShelfNames(t *testing.T) {
 	}
 }
 
-// TestShelfUnused: if nothing could be attached, no recording is left behind.
+// TestShelfUnused: if nothing could be attached, no recording is left behind, and none is removed.
 func TestShelfUnused(t *testing.T) {
 	f := newFixture(t, layout.MethodAuto, "vfs_read")
 	dir := t.TempDir()
-	shelf, err := OpenShelf(dir, 1<<20, 0)
+	old := put(t, dir, began(2020, 0), append(f.bytes(t), make([]byte, 1<<20)...))
+	shelf, err := OpenShelf(dir, 1<<20, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,7 +285,7 @@ func TestShelfUnused(t *testing.T) {
 	if err := r.Begin(f.plan); err == nil {
 		t.Error("a kernel that cannot be read")
 	}
-	if err := r.Close(); err != nil || len(names(t, dir)) > 0 || shelf.Counts() != (ShelfCounts{}) {
+	if err := r.Close(); err != nil || !slices.Equal(names(t, dir), []string{old}) || shelf.Counts() != (ShelfCounts{}) {
 		t.Errorf("%v: left %q", err, names(t, dir))
 	}
 }

@@ -44,10 +44,9 @@ type Writer struct {
 	head   []byte // the blocks between info and records
 	source Source
 	plan   *plan.Plan
-	// more returns what the next recording is written to when this one would be larger than
-	// limit bytes; nil if there is only one.
-	more  func() (io.Writer, error)
-	limit int64
+	// shelf has the next recording when this one would be larger than its limit; nil if there
+	// is only one.
+	shelf *Shelf
 	// inSeries says that what it is written to has begun.
 	inSeries bool
 }
@@ -63,8 +62,7 @@ func NewWriter(w io.Writer, s Source, p *plan.Plan) (*Writer, error) { return ne
 func newWriter(w io.Writer, s Source, p *plan.Plan, shelf *Shelf) (*Writer, error) {
 	return startWriter(w, s, p, func(r *Writer) {
 		if shelf != nil {
-			r.info.Run, r.info.Part = rand.Text(), 1
-			r.limit, r.more = shelf.limit, func() (io.Writer, error) { return shelf.next() }
+			r.info.Run, r.info.Part, r.shelf = rand.Text(), 1, shelf
 		}
 	})
 }
@@ -139,6 +137,9 @@ func (w *Writer) begin(to io.Writer) error {
 	if err == nil {
 		err = w.out.put(w.head)
 	}
+	if err == nil {
+		err = w.shelf.prune(w.out.size)
+	}
 	return err
 }
 
@@ -208,6 +209,9 @@ func (w *Writer) flush() {
 	if err == nil {
 		err = w.out.write(blockRecords, w.pending)
 	}
+	if err == nil {
+		err = w.shelf.prune(w.out.size)
+	}
 	if err != nil {
 		w.err = fmt.Errorf("writing a recording: %w", err)
 	}
@@ -220,7 +224,7 @@ const endSize = 4 << 10
 // part begins the next recording if the pending records may not have room in this one, which
 // has others.
 func (w *Writer) part() error {
-	if w.more == nil || w.records == w.queued {
+	if w.shelf == nil || w.records == w.queued {
 		return nil
 	}
 	size := w.out.size + int64(len(w.pending)) + endSize
@@ -233,13 +237,13 @@ func (w *Writer) part() error {
 	if w.users != nil {
 		size += int64(len(w.users.block))
 	}
-	if size <= w.limit {
+	if size <= w.shelf.limit {
 		return nil
 	}
 	if err := w.writeJSON(blockEnd, ending{Records: w.records - w.queued, Lost: make([]uint64, bpf.Counters), More: true}); err != nil {
 		return err
 	}
-	to, err := w.more()
+	to, err := w.shelf.next()
 	if err != nil {
 		return err
 	}
