@@ -122,13 +122,12 @@ func (r *agentRequest) Check(name string, specs []string) error {
 // when it has failed.
 func (r *agentRequest) checkOutputs(name string) error {
 	f := r.flags
-	flight := f.record.flight.size != ""
 	switch {
 	case f.record.file == "" && f.output.file == "" && !f.output.otlp.wanted():
 		return usagef("it has no output: give otlp, record or output")
 	case f.record.file != "" && (f.record.toStdout() || f.record.file == "/dev/stderr"):
 		return usagef("--record %s: an agent prints nothing; give a directory, and rotate", f.record.file)
-	case f.record.file != "" && f.record.rotate.size == "" && !flight && !f.output.force:
+	case f.record.file != "" && f.record.rotate.size == "" && !f.output.force:
 		return usagef("--record makes one new file, and a request that is begun again needs another: add rotate and keep, or force to replace it")
 	case f.output.file != "" && !f.output.force:
 		return usagef("--output makes one new file, and a request that is begun again finds it there: add force to replace it")

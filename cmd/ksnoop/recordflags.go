@@ -38,7 +38,7 @@ func (f *recordFlags) add(flags *pflag.FlagSet) {
 // check takes the options of what is printed, and the command that will be run; empty if there is none.
 func (f *recordFlags) check(out *outputFlags, command []string) error {
 	toStdout := f.toStdout()
-	if err := f.rotate.check(f.file != "", f.flight.size != ""); err != nil {
+	if err := f.rotate.check(f.file != ""); err != nil {
 		return err
 	}
 	switch {

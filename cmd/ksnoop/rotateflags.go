@@ -31,7 +31,7 @@ func (f *rotateFlags) add(flags *pflag.FlagSet) {
 	flags.IntVar(&f.keep, "keep", 0, "with --rotate: keep the newest recordings in the directory, `N` times SIZE in all; 0 keeps all")
 }
 
-func (f *rotateFlags) check(recorded, flight bool) (err error) {
+func (f *rotateFlags) check(recorded bool) (err error) {
 	switch {
 	case f.size == "" && f.keep != 0:
 		return usagef("--keep goes with --rotate SIZE")
@@ -39,8 +39,6 @@ func (f *rotateFlags) check(recorded, flight bool) (err error) {
 		return nil
 	case !recorded:
 		return usagef("--rotate goes with --record DIR, in which it makes recordings")
-	case flight:
-		return usagef("--rotate does not go with --flight, which writes few records")
 	case f.keep < 0:
 		return usagef("--keep %d: give how many recordings of SIZE there is to be room for, or 0 to keep all", f.keep)
 	}

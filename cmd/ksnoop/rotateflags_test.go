@@ -11,7 +11,6 @@ func TestRotateFlags(t *testing.T) {
 	for want, args := range map[string][]string{
 		"--keep goes with --rotate":           {"--record", "x", "--keep", "3"},
 		"--rotate goes with --record DIR":     {"--rotate", "10M"},
-		"--rotate does not go with --flight":  {"--record", "x", "--rotate", "10M", "--flight", "1M"},
 		"--keep -1: give how many":            {"--record", "x", "--rotate", "10M", "--keep", "-1"},
 		"--rotate 1K: give a size from 1M":    {"--record", "x", "--rotate", "1K"},
 		"--rotate much: give a size from 1M":  {"--record", "x", "--rotate", "much"},

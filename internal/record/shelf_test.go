@@ -115,6 +115,56 @@ func TestRotate(t *testing.T) {
 	}
 }
 
+// TestRotateFlight: what a flight recorder writes is in the recordings of a shelf.
+func TestRotateFlight(t *testing.T) {
+	f := newFixture(t, layout.MethodKprobe, "ip_send_skb(*skb)")
+	f.records(20_000)
+	dir := t.TempDir()
+	shelf, err := OpenShelf(dir, 300_000, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := NewRecordings(shelf, f.source)
+	r.Fly(1<<26, Takeoff{Written: func(uint64, uint64) {}})
+	if err := r.Begin(f.plan); err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range r.Tee(func(yield func([]byte, error) bool) {
+		for i, raw := range f.raw {
+			if i == len(f.raw)/2 {
+				r.write()
+			}
+			if !yield(raw, nil) {
+				return
+			}
+		}
+	}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	losses := lostInTest
+	if err := errors.Join(r.End(&losses), r.Close()); err != nil {
+		t.Fatal(err)
+	}
+	var raw [][]byte
+	all := names(t, dir)
+	for _, name := range all {
+		data, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, records, err := read(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw = append(raw, records...)
+	}
+	if len(all) < 2 || !slices.EqualFunc(raw, f.raw, bytes.Equal) {
+		t.Errorf("%d recordings, %d records of %d", len(all), len(raw), len(f.raw))
+	}
+}
+
 // TestShelfAbove: directories above that of the recordings are made, which it alone closes to others.
 func TestShelfAbove(t *testing.T) {
 	above := filepath.Join(t.TempDir(), "above")
