@@ -319,6 +319,6 @@ func (f *formatFlag) sessions(p *picture) (show.SessionPrinter, error) {
 		return f.open(p, f.options)
 	}
 	o := p.sessions
-	o.Names, o.Resolver, o.User, o.Boot, o.Colour = p.run.Names(), p.run.Resolver, p.run.User, p.run.Boot, p.colour
+	o.Names, o.Resolver, o.User, o.Boot, o.Booted, o.Colour = p.run.Names(), p.run.Resolver, p.run.User, p.run.Boot, p.run.Booted, p.colour
 	return output.NewSessions(o), nil
 }

@@ -98,6 +98,7 @@ func (f *replayFlags) openAll(names []string, ask *asking) (runs []*mergedRun, d
 		if len(run) > 1 {
 			m.name += " and parts up to " + m.last.Name()
 		}
+		asked.Filter.Range.Booted = m.booted
 		if m.answer, err = asked.of(run[0]); err != nil {
 			separator := " "
 			if errors.As(err, new(*expr.ErrorList)) {

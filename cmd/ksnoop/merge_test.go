@@ -236,13 +236,22 @@ func TestReplayMergedRefuses(t *testing.T) {
 }
 
 // TestReplayParts: the parts of one run are printed in every format, as one recording of it
-// would be.
+// would be, but each with its own time of day.
 func TestReplayParts(t *testing.T) {
 	source, p := reads(t)
 	dir := t.TempDir()
 	shelf, err := record.OpenShelf(dir, 1, 0)
 	if err != nil {
 		t.Fatal(err)
+	}
+	// The clock is set behind the first block.
+	source.Boot = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	looked, set := 0, source.Boot.Add(time.Hour)
+	source.Booted = func() time.Time {
+		if looked++; looked > 2 {
+			return set
+		}
+		return source.Boot
 	}
 	const calls = 6000
 	r := record.NewRecordings(shelf, source)
@@ -275,6 +284,12 @@ func TestReplayParts(t *testing.T) {
 	stdout, stderr, status = ran(append([]string{"replay", "--format", "folded"}, parts...)...)
 	if want := fmt.Sprintf("vfs_read %d\n", calls); status != 0 || stderr != "" || stdout != want {
 		t.Errorf("status %d, %s%s, want %s", status, stderr, stdout, want)
+	}
+	for since, want := range map[string]string{"2026-01-01T01:00": "01:00:01", "2026-01-01T00:30": "01:00:01", "2026-01-01T02:30": ""} {
+		stdout, stderr, status = ran(append([]string{"replay", "--compact", "--fields", "wall", "-c", "1", "--since", since}, parts...)...)
+		if want != "" && !strings.Contains(stdout, "2026-01-01T"+want) || want == "" && strings.Contains(stdout, "vfs_read") {
+			t.Errorf("since %s: status %d, %s%s", since, status, stdout, stderr)
+		}
 	}
 	if _, stderr, status = ran(append([]string{"replay", "--format", "folded"}, parts[:len(parts)-1]...)...); status != 0 || !strings.Contains(stderr, "the run goes on in a recording that is not here") {
 		t.Errorf("without the last: status %d, %s", status, stderr)

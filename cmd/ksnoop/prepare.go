@@ -177,7 +177,9 @@ func (t *tracing) openViews(stdout io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	t.picture = picture{compact: f.compact, fields: f.output.fields.columns, colour: t.out.coloured, columns: columnsOf(t.out.Writer), run: output.Run{Kernel: t.kernel, Boot: origin.Boot, Arch: hostArch, Host: origin.Host, BootID: origin.BootID, Writer: version(), Options: origin.Options}}
+	clock := &bootClock{read: readBoot}
+	origin.Boot = clock.Boot()
+	t.picture = picture{compact: f.compact, fields: f.output.fields.columns, colour: t.out.coloured, columns: columnsOf(t.out.Writer), run: output.Run{Kernel: t.kernel, Boot: origin.Boot, Booted: clock.Boot, Arch: hostArch, Host: origin.Host, BootID: origin.BootID, Writer: version(), Options: origin.Options}}
 	if !t.plan.Sessions {
 		tails, err := f.tail.open(t.kernel, &f.symbols, summary.Of(t.plan).HaveStacks(), t.plan.Paths(), t.stderr)
 		if err != nil {
@@ -200,7 +202,7 @@ func (t *tracing) openViews(stdout io.Writer) (err error) {
 	if t.cgroups != nil {
 		t.picture.run.Cgroup = t.cgroups.Group
 	}
-	source := record.Source{Root: t.kernel.Root(), View: t.kernel, Arch: hostArch, Writer: version(), Sessions: t.sessions, Origin: origin, Full: f.record.full}
+	source := record.Source{Root: t.kernel.Root(), View: t.kernel, Arch: hostArch, Writer: version(), Sessions: t.sessions, Origin: origin, Booted: clock.Boot, Full: f.record.full}
 	if t.plan.Owner&layout.OwnerCgroup != 0 {
 		source.Cgroup = t.cgroups.Group
 	}
@@ -217,6 +219,5 @@ func (f *traceFlags) origin() (o record.Origin, err error) {
 		return o, err
 	}
 	o.Options, o.BootID = f.asked, record.BootID(os.DirFS("/"))
-	o.Boot, err = bootTime()
-	return o, err
+	return o, nil
 }

@@ -305,10 +305,11 @@ func writing(err error) bool {
 type shown struct {
 	*record.Reader // the first one of run
 	run            record.Run
-	last           *os.File  // of run
-	number         int       // of several runs, from 1
-	label          string    // what tells it from the others
-	boot           time.Time // of the clock that it has in common with others; zero: its own
+	last           *os.File       // of run
+	reading        *record.Reader // part of run; nil before the first
+	number         int            // of several runs, from 1
+	label          string         // what tells it from the others
+	boot           time.Time      // of the clock that it has in common with others; zero: its own
 	ask            *asking
 	stopped        <-chan struct{} // closed when no more is to be read; nil: all is
 	answer         *requery.Answer // nil: the records as they are
@@ -351,15 +352,17 @@ var errStopped = errors.New("interrupted before all of it was read")
 // counted counts what is read.
 func (s *shown) counted() iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		for raw, err := range s.run.Records() {
-			select {
-			case <-s.stopped:
-				yield(nil, errStopped)
-				return
-			default:
-			}
-			if s.read++; !yield(raw, err) {
-				return
+		for _, s.reading = range s.run {
+			for raw, err := range s.reading.Records() {
+				select {
+				case <-s.stopped:
+					yield(nil, errStopped)
+					return
+				default:
+				}
+				if s.read++; !yield(raw, err) || err != nil {
+					return
+				}
 			}
 		}
 	}
@@ -445,14 +448,21 @@ func (f *replayFlags) write(s *shown, out *printout) (*show.Tally, error) {
 	return view.Tally(), errors.Join(err, view.End(out, s.losses(), err))
 }
 
+// booted returns when the clock of the records was zero, as the part has it that is being read.
+func (s *shown) booted() time.Time {
+	switch {
+	case !s.boot.IsZero():
+		return s.boot
+	case s.reading != nil:
+		return s.reading.Info().Boot
+	}
+	return s.Info().Boot
+}
+
 // view returns what writes the records of a recording.
 func (f *replayFlags) view(s *shown, out *printout) (show.View, error) {
 	info := s.Info()
-	boot := s.boot
-	if boot.IsZero() {
-		boot = info.Boot
-	}
-	p := picture{compact: f.compact, fields: f.output.fields.columns, colour: out.coloured, columns: columnsOf(out.Writer), run: output.Run{Plan: s.plan(), Kernel: s.Kernel(), Boot: boot, Arch: info.Arch, Host: info.Host, BootID: info.BootID, Writer: info.Writer, Options: info.Options, Number: s.number, Label: s.label, Cgroup: s.Cgroup}}
+	p := picture{compact: f.compact, fields: f.output.fields.columns, colour: out.coloured, columns: columnsOf(out.Writer), run: output.Run{Plan: s.plan(), Kernel: s.Kernel(), Boot: s.booted(), Booted: s.booted, Arch: info.Arch, Host: info.Host, BootID: info.BootID, Writer: info.Writer, Options: info.Options, Number: s.number, Label: s.label, Cgroup: s.Cgroup}}
 	if how := info.Sessions; how != nil {
 		p.run.Resolver = symbols.New(s.Kernel(), nil, symbols.LevelNone)
 		p.run.User = func(e *bpf.Event, _ string) output.Process { return s.User(e) }

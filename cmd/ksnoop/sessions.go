@@ -4,12 +4,8 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"slices"
-	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
@@ -140,13 +136,4 @@ func (f *sessionFlags) recorded(branches, offCPU bool) *record.Sessions {
 func (f *lookFlags) sessions(how *record.Sessions, addresses bool, branches output.BranchOptions, out io.Writer) output.SessionOptions {
 	return output.SessionOptions{Args: f.form, ArgsWidth: f.width, NoStack: f.noStack, Unfiltered: f.fullStacks || branches.Unfiltered, Columns: columnsOf(out),
 		Trace: how.Traced, Live: how.Live, Addresses: addresses, Branches: branches}
-}
-
-// bootTime is when the clock of the kernel's time stamps was zero.
-func bootTime() (time.Time, error) {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
-		return time.Time{}, fmt.Errorf("reading the clock: %w", err)
-	}
-	return time.Now().Add(-time.Duration(ts.Nano())), nil
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
-	"golang.org/x/sys/unix"
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/event"
@@ -162,12 +161,3 @@ func (s *summing) take(last bool) (*summary.Summary, error) {
 
 // summedUpLosses are what tables of one time may lack and others not.
 var summedUpLosses = [...]bpf.Counter{bpf.LostKey, bpf.LostRow, bpf.LostKeptStack}
-
-// monotonic is the time that events have.
-func monotonic() uint64 {
-	var now unix.Timespec
-	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) != nil {
-		return 0
-	}
-	return uint64(now.Nano())
-}

@@ -219,9 +219,7 @@ func (f *whyFlags) openRecording(view *kernel.View, called *users) (*record.Seri
 	if origin.Host, err = os.Hostname(); err != nil {
 		return nil, err
 	}
-	if origin.Boot, err = bootTime(); err != nil {
-		return nil, err
-	}
+	origin.Boot, _ = readBoot()
 	file, err := destination.Create(f.record, f.output.force)
 	if errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("--record: %w; --force replaces it", err)

@@ -410,6 +410,18 @@ func TestJoined(t *testing.T) {
 	}
 }
 
+// TestWallSet: "wall" is by the time of day as it is by now, if it was set.
+func TestWallSet(t *testing.T) {
+	view, now := testKernel(t), boot
+	p := New(output.Run{Plan: resolve(t, view, "end"), Kernel: view, Boot: boot, Booted: func() time.Time { return now }}, false)
+	for _, want := range []string{"2026-11-23T06:00:01.000000250Z", "2026-11-23T06:00:03.000000250Z"} {
+		if got := string(p.AppendLoss(nil, event.Loss{Count: 3, Time: 1e9})); !strings.Contains(got, `"wall":"`+want+`"`) {
+			t.Errorf("%s, want %s", got, want)
+		}
+		now = boot.Add(2 * time.Second)
+	}
+}
+
 // TestEnd: losses stand where they were, and the last line sums up.
 func TestEnd(t *testing.T) {
 	view := testKernel(t)

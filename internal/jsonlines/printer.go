@@ -43,7 +43,7 @@ func (p *Printer) DecisionsOnly() { p.decisionsOnly = true }
 // New returns a printer of a run. With strings64 integers of 64-bit types are strings.
 func New(run output.Run, strings64 bool) *Printer {
 	names := run.Names()
-	p := &Printer{run: run, clock: newClock(run.Boot), probes: make(map[*plan.Probe][]byte, len(run.Plan.Probes)), results: map[*plan.Probe]*scalar{}, tables: map[*summary.Table]*tableForm{},
+	p := &Printer{run: run, clock: newClock(&run), probes: make(map[*plan.Probe][]byte, len(run.Plan.Probes)), results: map[*plan.Probe]*scalar{}, tables: map[*summary.Table]*tableForm{},
 		records: records{values: newValues(names, strings64), fields: output.NewFields(names), known: map[*layout.Record][]column{}, args: map[*layout.Param]*argument{}},
 		tails:   output.SummaryTails(run)}
 	if run.Resolver != nil {

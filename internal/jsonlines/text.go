@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
@@ -68,21 +69,28 @@ func appendAddress(dst []byte, addr uint64) []byte {
 
 // A clock writes times. Formatting takes long, so the second is kept.
 type clock struct {
-	boot   uint64 // Unix ns at which the kernel's clock was zero; 0: not known
-	second uint64 // of text, since 1970
-	text   []byte // "2026-11-23T06:41:03."
+	boot   uint64           // Unix ns at which the kernel's clock was zero; 0: not known
+	booted func() time.Time // output.Run.Booted
+	second uint64           // of text, since 1970
+	text   []byte           // "2026-11-23T06:41:03."
 }
 
-func newClock(boot time.Time) clock {
+func newClock(run *output.Run) clock { return clock{boot: unixOf(run.Boot), booted: run.Booted} }
+
+// unixOf returns a time in ns since 1970; 0 if that cannot be.
+func unixOf(boot time.Time) uint64 {
 	if y := boot.Year(); y < 1970 || y > 2200 { // of a recording, which may say anything
-		return clock{}
+		return 0
 	}
-	return clock{boot: uint64(boot.UnixNano())}
+	return uint64(boot.UnixNano())
 }
 
 // appendTime appends the members "time" and, if it is known, "wall".
 func (c *clock) appendTime(dst []byte, ns uint64) []byte {
 	dst = appendUint(dst, "time", ns)
+	if c.booted != nil {
+		c.boot = unixOf(c.booted())
+	}
 	const latest = 1 << 63 // in the year 2262
 	if c.boot == 0 || ns >= latest-c.boot {
 		return dst

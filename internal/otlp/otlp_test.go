@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -36,6 +37,26 @@ func printed(t *testing.T, k *formattest.Trace, p *Printer, raw ...[]byte) []byt
 		}
 	}
 	return out
+}
+
+// TestClock: events go by the time of day as it is by now, if it was set; so does what is said at the end, without one.
+func TestClock(t *testing.T) {
+	k := formattest.New(t, "t_")
+	k.Calls("t_read(count)")
+	now := formattest.Boot
+	k.Run.Booted = func() time.Time { return now }
+	p := New(k.Run, Options{})
+	for _, by := range []time.Duration{0, time.Hour, -time.Hour} {
+		now = formattest.Boot.Add(by)
+		p.saw(7)
+		if got, want := p.at(5), uint64(now.UnixNano()+5); got != want {
+			t.Errorf("%d, want %d", got, want)
+		}
+	}
+	now = formattest.Boot
+	if _, err := p.AppendEnd(nil, &output.Totals{}); err != nil || p.at(5) != uint64(now.UnixNano()+5) {
+		t.Errorf("at the end %d, %v", p.at(5), err)
+	}
 }
 
 // TestCalls: a call is a log record, or a span, of its process and cgroup, with typed values.

@@ -36,7 +36,7 @@ type Options struct {
 type Printer struct {
 	run      output.Run
 	options  Options
-	zero     uint64 // time of day when the kernel's clock was zero
+	zero     uint64 // time of day when the kernel's clock was zero, as of look
 	machine  []byte
 	sampler  *samples.Sampler
 	values   *typed.Values
@@ -63,12 +63,8 @@ type Printer struct {
 // New returns a Printer of a run.
 func New(run output.Run, o Options) *Printer {
 	names := run.Names()
-	p := &Printer{run: run, options: o, machine: machine(&run), sampler: samples.New(&run), values: typed.New(names), contexts: output.NewFields(names),
+	return &Printer{run: run, options: o, machine: machine(&run), sampler: samples.New(&run), values: typed.New(names), contexts: output.NewFields(names),
 		tails: output.SummaryTails(run), keys: output.NewKeys(names)}
-	if ns := run.Boot.UnixNano(); !run.Boot.IsZero() && ns > 0 {
-		p.zero = uint64(ns)
-	}
-	return p
 }
 
 // AppendHeader appends that resources of runs before are not meant.
@@ -79,8 +75,17 @@ func (p *Printer) AppendHeader(dst []byte) ([]byte, error) {
 // at returns the time of day of a time by the kernel's clock.
 func (p *Printer) at(ns uint64) uint64 { return p.zero + min(ns, math.MaxInt64-p.zero) }
 
+// look has at go by the time of day as it is by now. All that is said of one event goes by one.
+func (p *Printer) look() {
+	p.zero = 0
+	if boot := p.run.BootNow(); !boot.IsZero() {
+		p.zero = uint64(max(boot.UnixNano(), 0))
+	}
+}
+
 // saw notes the time of an event.
 func (p *Printer) saw(ns uint64) {
+	p.look()
 	if p.first == 0 || ns < p.first {
 		p.first = ns
 	}
@@ -119,6 +124,7 @@ func (p *Printer) AppendEnd(dst []byte, t *output.Totals) ([]byte, error) {
 	for cause, n := range t.Lost {
 		p.lost[cause] = max(p.lost[cause], n)
 	}
+	p.look()
 	now := p.now
 	if p.options.Now != nil {
 		now = p.options.Now()

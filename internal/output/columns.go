@@ -51,7 +51,7 @@ var columns = [...]Column{
 		if l.run.Boot.IsZero() {
 			return append(dst, '-')
 		}
-		return l.run.Boot.Add(time.Duration(e.Time)).UTC().AppendFormat(dst, wallForm)
+		return l.run.BootNow().Add(time.Duration(e.Time)).UTC().AppendFormat(dst, wallForm)
 	}},
 	{Name: "host", About: "name of the machine", heading: "HOST", width: 12, text: func(l *lead, dst []byte, _ *event.Event) []byte {
 		if l.run.Host == "" {

@@ -55,6 +55,12 @@ func TestColumns(t *testing.T) {
 			t.Errorf("%s: %q above %q", c.fields, title, line)
 		}
 	}
+	run.Booted = func() time.Time { return run.Boot.Add(time.Hour) } // the clock was set
+	set := NewCalls(Names{})
+	set.SetColumns(Columns(), &run)
+	if got := string(set.appendHead(nil, &e)); !strings.Contains(got, " 2026-11-23T07:00:05.000001Z ") {
+		t.Errorf("got %s", got)
+	}
 	p := NewCalls(Names{})
 	p.SetColumns(Columns(), &Run{})
 	if got := strings.Join(strings.Fields(string(p.appendHead(nil, &e))), " "); !strings.Contains(got, " - - 1000 cgroup 5 ") {

@@ -15,8 +15,10 @@ type SessionOptions struct {
 	Resolver Resolver
 	User     func(e *bpf.Event, comm string) Process
 	Names    Names
-	// Boot is the time at which the kernel's monotonic clock was zero.
-	Boot time.Time
+	// Boot is the time at which the kernel's monotonic clock was zero, Booted that as it is by
+	// now, as in Run.
+	Boot   time.Time
+	Booted func() time.Time
 	// Args says how to lay out the values of calls.
 	Args ArgsForm
 	// ArgsWidth is the most columns that a value takes; 0 means no limit.

@@ -26,14 +26,17 @@ type Run struct {
 	// Cgroup returns what is known of a cgroup. It is nil if nothing is of any.
 	Cgroup func(id uint64) container.Group
 
-	Boot    time.Time // when CLOCK_MONOTONIC was zero; the zero Time if it is not known
-	Arch    string    // as in GOARCH
-	Host    string    // its name
-	BootID  string    // record.Origin.BootID
-	Writer  string    // version of ksnoop that traced
-	Options []string  // that asked for the run, as the command line has them
-	Number  int       // of several runs that are printed together, from 1; 0: it is the only one
-	Label   string    // what tells it from the others, if there are any: its host, its file
+	Boot time.Time // when CLOCK_MONOTONIC was zero; the zero Time if it is not known
+	// Booted returns Boot as it is by now: the time of day may be set while a run goes on, and
+	// CLOCK_MONOTONIC stands still while the machine is suspended. Nil: it does not change.
+	Booted  func() time.Time
+	Arch    string   // as in GOARCH
+	Host    string   // its name
+	BootID  string   // record.Origin.BootID
+	Writer  string   // version of ksnoop that traced
+	Options []string // that asked for the run, as the command line has them
+	Number  int      // of several runs that are printed together, from 1; 0: it is the only one
+	Label   string   // what tells it from the others, if there are any: its host, its file
 }
 
 // Names returns those of the run's kernel.
@@ -43,6 +46,16 @@ func (r *Run) Names() Names {
 		n.Symbol = symbols.Appender(r.Kernel)
 	}
 	return n
+}
+
+// BootNow returns Boot as it is by now.
+func (r *Run) BootNow() time.Time { return bootNow(r.Boot, r.Booted) }
+
+func bootNow(boot time.Time, booted func() time.Time) time.Time {
+	if booted == nil {
+		return boot
+	}
+	return booted()
 }
 
 // Totals are what was counted of a run by its end.

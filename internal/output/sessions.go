@@ -151,11 +151,12 @@ func (p *Sessions) appendBranches(dst []byte, c *session.Chain) []byte {
 //
 //	20:19:36.372607 -> 20:19:36.372682 TID/PID 8346/8346 (simfail/simfail):
 func (p *Sessions) appendHeader(dst []byte, s *session.Session) []byte {
-	dst = append(p.appendTime(dst, s.Start), " -> "...)
+	boot := bootNow(p.options.Boot, p.options.Booted)
+	dst = append(appendClock(dst, boot, s.Start), " -> "...)
 	if s.State == session.Running {
 		dst = append(dst, "..."...)
 	} else {
-		dst = p.appendTime(dst, s.End)
+		dst = appendClock(dst, boot, s.End)
 	}
 	dst = appendIDs(append(dst, " TID/PID "...), s.Inner, []uint32{s.TID, s.PID}, []uint32{s.Inner.TID, s.Inner.PID})
 	dst = terminal.AppendName(append(dst, " ("...), s.Comm)
@@ -177,8 +178,8 @@ func (p *Sessions) appendHeader(dst []byte, s *session.Session) []byte {
 	return dst
 }
 
-func (p *Sessions) appendTime(dst []byte, ns uint64) []byte {
-	return p.options.Boot.Add(time.Duration(ns)).AppendFormat(dst, "15:04:05.000000")
+func appendClock(dst []byte, boot time.Time, ns uint64) []byte {
+	return boot.Add(time.Duration(ns)).AppendFormat(dst, "15:04:05.000000")
 }
 
 // LostIn yields what is missing in a session, and how much of it. What does not depend on how much.

@@ -308,6 +308,19 @@ func TestSessionsMissing(t *testing.T) {
 	}
 }
 
+// TestSessionsClock: the time of day is that of now, if the clock was set while sessions are printed.
+func TestSessionsClock(t *testing.T) {
+	now := boot
+	p := NewSessions(SessionOptions{Boot: boot, Booted: func() time.Time { return now }})
+	s := &session.Session{TID: 7, PID: 7, Comm: "c", Leader: "c", Start: at(1, 0), End: at(2, 0)}
+	for _, want := range []string{"20:01:00.000000 -> 20:02:00.000000 ", "23:01:00.000000 -> 23:02:00.000000 "} {
+		if line := string(p.appendHeader(nil, s)); !strings.HasPrefix(line, want) {
+			t.Errorf("%q, want %s", line, want)
+		}
+		now = boot.Add(3 * time.Hour)
+	}
+}
+
 // Values that come late are no beginning of a trace: they stand below what was printed, without another header.
 func TestSessionsOpen(t *testing.T) {
 	p := NewSessions(SessionOptions{Trace: true, Live: true, Args: ArgsCompact, Boot: boot})

@@ -63,7 +63,8 @@ func (s *Summaries) AppendEnd(dst []byte, _ *Totals) ([]byte, error) { return ds
 // begins with its time.
 func (s *Summaries) AppendSummary(dst []byte, x *summary.Summary) ([]byte, error) {
 	if s.started || !x.Last {
-		dst = append(s.appendTime(append(s.appendTime(dst, x.Start), " to "...), x.End), '\n')
+		boot := s.run.BootNow()
+		dst = append(appendDayTime(append(appendDayTime(dst, boot, x.Start), " to "...), boot, x.End), '\n')
 	}
 	s.started = true
 	for i := range x.Tables {
@@ -78,12 +79,12 @@ func (s *Summaries) AppendSummary(dst []byte, x *summary.Summary) ([]byte, error
 	return dst, nil
 }
 
-// appendTime appends a time of day, or of CLOCK_MONOTONIC if that is not known.
-func (s *Summaries) appendTime(dst []byte, ns uint64) []byte {
-	if s.run.Boot.IsZero() {
+// appendDayTime appends a time of day, or of CLOCK_MONOTONIC if that is not known.
+func appendDayTime(dst []byte, boot time.Time, ns uint64) []byte {
+	if boot.IsZero() {
 		return appendSeconds(dst, ns)
 	}
-	return s.run.Boot.Add(time.Duration(ns)).Local().AppendFormat(dst, "15:04:05.000")
+	return boot.Add(time.Duration(ns)).Local().AppendFormat(dst, "15:04:05.000")
 }
 
 func (s *Summaries) appendTable(dst []byte, t *summary.Filled, stacks summary.Stacks) ([]byte, error) {

@@ -248,7 +248,12 @@ func TestSummaryTimes(t *testing.T) {
 	if diff := cmp.Diff(one+one, string(text)); diff != "" {
 		t.Error(diff)
 	}
-	text, err := output.NewSummaries(k.Run, nil, false).AppendSummary(nil, &summary.Summary{Last: true})
+	k.Run.Booted = func() time.Time { return formattest.Boot.Add(time.Minute) } // the clock was set
+	text, err := output.NewSummaries(k.Run, nil, false).AppendSummary(nil, &summary.Summary{End: 1})
+	if want := formattest.Boot.Add(time.Minute).Local().Format("15:04:05.000"); err != nil || string(text) != want+" to "+want+"\n" {
+		t.Errorf("%q, %v, want %s", text, err, want)
+	}
+	text, err = output.NewSummaries(k.Run, nil, false).AppendSummary(nil, &summary.Summary{Last: true})
 	if len(text) > 0 || err != nil {
 		t.Errorf("%q, %v", text, err)
 	}

@@ -4,7 +4,6 @@ package record
 
 import (
 	"cmp"
-	"iter"
 	"slices"
 	"strings"
 
@@ -45,19 +44,6 @@ func (r *Reader) follows(before *Reader) bool {
 		}
 	}
 	return true
-}
-
-// Records yields the records of all parts. See [Reader.Records].
-func (run Run) Records() iter.Seq2[[]byte, error] {
-	return func(yield func([]byte, error) bool) {
-		for _, r := range run {
-			for raw, err := range r.Records() {
-				if !yield(raw, err) || err != nil {
-					return
-				}
-			}
-		}
-	}
 }
 
 // Losses returns what the run lacks; see [Reader.Losses]. They are in its last part.

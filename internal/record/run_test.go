@@ -56,11 +56,13 @@ func TestRuns(t *testing.T) {
 			t.Fatalf("%d runs", len(runs))
 		}
 		var raw [][]byte
-		for rec, err := range runs[1].Records() {
-			if err != nil {
-				t.Fatal(err)
+		for _, part := range runs[1] {
+			for rec, err := range part.Records() {
+				if err != nil {
+					t.Fatal(err)
+				}
+				raw = append(raw, slices.Clone(rec))
 			}
-			raw = append(raw, slices.Clone(rec))
 		}
 		if !slices.EqualFunc(raw, f.raw, bytes.Equal) || runs[1].Losses() != lostInTest || runs[1].More() {
 			t.Errorf("%d records of %d, losses %v", len(raw), len(f.raw), runs[1].Losses())

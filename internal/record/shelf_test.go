@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/event"
@@ -162,6 +163,43 @@ func TestRotateFlight(t *testing.T) {
 	}
 	if len(all) < 2 || !slices.EqualFunc(raw, f.raw, bytes.Equal) {
 		t.Errorf("%d recordings, %d records of %d", len(all), len(raw), len(f.raw))
+	}
+}
+
+// TestRotateClock: where the time of day was set, another recording begins, which has the new one.
+func TestRotateClock(t *testing.T) {
+	f := newFixture(t, layout.MethodKprobe, "ip_send_skb(*skb)")
+	f.records(200)
+	first := time.Unix(1e9, 0).UTC()
+	boot, calls := first, 0
+	f.source.Boot, f.source.Booted = first, func() time.Time {
+		if calls++; calls == 4 { // when the third of four blocks is written
+			boot = boot.Add(time.Hour)
+		}
+		return boot
+	}
+	dir := t.TempDir()
+	shelf, err := OpenShelf(dir, 1<<20, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shelved(t, f, shelf)
+	all := names(t, dir)
+	if len(all) != 2 {
+		t.Fatalf("%d recordings", len(all))
+	}
+	for i, name := range all {
+		data, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, records, err := read(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := first.Add(time.Duration(i) * time.Hour); !r.Info().Boot.Equal(want) || len(records) != 100 {
+			t.Errorf("%s: %d records, booted %v, want %v", name, len(records), r.Info().Boot, want)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"strings"
+	"time"
 
 	"github.com/cilium/ebpf/btf"
 
@@ -27,6 +28,8 @@ type Source struct {
 	// Sessions is set if the plan is for sessions.
 	Sessions *Sessions
 	Origin
+	// Booted returns Origin.Boot as it is by now, for each part of a recording. Nil: it does not change.
+	Booted func() time.Time
 	// Cgroup returns what is known of a cgroup, and always the same. It is nil if nothing is of any.
 	Cgroup func(id uint64) container.Group
 	// Users names what stacks of processes have; nil if there are none.

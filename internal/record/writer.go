@@ -125,6 +125,7 @@ func (w *Writer) begin(to io.Writer) error {
 	if !w.source.Full {
 		w.names = newNamer(w.source.View, w.plan)
 	}
+	w.info.Boot = w.booted()
 	var err error
 	if w.inSeries {
 		w.out.w = to
@@ -221,12 +222,28 @@ func (w *Writer) flush() {
 // endSize is more than the last block takes, and the headers of others.
 const endSize = 4 << 10
 
+// booted returns when the clock of the records was zero, as it is by now.
+func (w *Writer) booted() time.Time {
+	if w.source.Booted == nil {
+		return w.info.Boot
+	}
+	return w.source.Booted()
+}
+
 // part begins the next recording if the pending records may not have room in this one, which
-// has others.
+// has others, or if this one has another time of day than they.
 func (w *Writer) part() error {
-	if w.shelf == nil || w.records == w.queued {
+	if w.shelf == nil {
 		return nil
 	}
+	if w.booted().Equal(w.info.Boot) && (w.records == w.queued || w.fits()) {
+		return nil
+	}
+	return w.nextPart()
+}
+
+// fits reports whether there is room for the pending records.
+func (w *Writer) fits() bool {
 	size := w.out.size + int64(len(w.pending)) + endSize
 	if w.names != nil {
 		size += int64(len(w.names.text))
@@ -237,9 +254,11 @@ func (w *Writer) part() error {
 	if w.users != nil {
 		size += int64(len(w.users.block))
 	}
-	if size <= w.shelf.limit {
-		return nil
-	}
+	return size <= w.shelf.limit
+}
+
+// nextPart ends this recording and begins the next one, which the pending records are for.
+func (w *Writer) nextPart() error {
 	if err := w.writeJSON(blockEnd, ending{Records: w.records - w.queued, Lost: make([]uint64, bpf.Counters), More: true}); err != nil {
 		return err
 	}

@@ -82,6 +82,9 @@ type Range struct {
 	Since, Until Moment
 	// Boot is when the clock of the records was zero; the zero value: that is not known.
 	Boot time.Time
+	// Booted returns Boot as the part of a run has it that is being read: the time of day may
+	// have been set between two. Nil: it does not change.
+	Booted func() time.Time
 }
 
 // Check returns an error if the recording does not tell which time is meant.
@@ -97,20 +100,29 @@ func (r *Range) Check() error {
 // A span is the time that is shown, in ns of CLOCK_MONOTONIC.
 type span struct {
 	known    bool
+	first    uint64    // time of the first record
+	boot     time.Time // by which it was fixed
 	from, to uint64
 }
 
-// begin fixes the span when the time of the first record is known.
-func (s *span) begin(r *Range, first uint64) {
-	if s.known {
+// begin fixes the span when the time of a record is known, and again if the time of day was set.
+func (s *span) begin(r *Range, at uint64) {
+	boot := r.Boot
+	if r.Booted != nil {
+		boot = r.Booted()
+	}
+	if s.known && boot.Equal(s.boot) {
 		return
 	}
-	*s = span{known: true, to: ^uint64(0)}
+	if !s.known {
+		s.first = at
+	}
+	*s = span{known: true, first: s.first, boot: boot, to: ^uint64(0)}
 	if r.Since.form != noMoment {
-		s.from = r.Since.in(r.Boot, first)
+		s.from = r.Since.in(boot, s.first)
 	}
 	if r.Until.form != noMoment {
-		s.to = r.Until.in(r.Boot, first)
+		s.to = r.Until.in(boot, s.first)
 	}
 }
 

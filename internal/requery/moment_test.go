@@ -58,6 +58,25 @@ func TestMoment(t *testing.T) {
 	}
 }
 
+// TestSpan: the time that is shown follows the time of day, which may be set between parts of a run.
+func TestSpan(t *testing.T) {
+	since, err := ParseMoment("10:00:00")
+	if err != nil {
+		t.Fatal(err)
+	}
+	boot := time.Date(2026, 1, 31, 9, 0, 0, 0, time.UTC)
+	r := Range{Since: since, Boot: boot, Booted: func() time.Time { return boot }}
+	var s span
+	for _, want := range []uint64{3600e9, 1800e9} {
+		s.begin(&r, 5)
+		s.begin(&r, 7)
+		if s.from != want || s.first != 5 {
+			t.Errorf("from %d, want %d; the first is %d", s.from, want, s.first)
+		}
+		boot = boot.Add(30 * time.Minute)
+	}
+}
+
 // Sessions are kept by how they ended, who made them and when they were open.
 func TestSessions(t *testing.T) {
 	f := &plan.Probe{}
