@@ -28,7 +28,7 @@ func (m *image) readGoFrames(r io.ReaderAt, f *elf.File) {
 		return
 	}
 	t, ok := readGoTable(r, f, s.Addr, newWindow(r, s))
-	if !ok || t.values == 0 {
+	if !ok || t.values == 0 || t.count > mostFunctions {
 		return
 	}
 	m.frames = &goFrames{machine: machine, table: t, section: io.NewSectionReader(r, int64(s.Offset), int64(s.FileSize)), quantum: 1, rows: map[uint64]*unwind.Row{}}
@@ -112,7 +112,7 @@ func (g *goFrames) function(pc uint64) (entry, at uint64, ok bool) {
 	}
 	lo, hi := uint64(0), t.count // hi: the end of the last, which has an entry too
 	for lo < hi {
-		mid := (lo + hi + 1) / 2
+		mid := lo + (hi-lo+1)/2
 		addr, _, ok := pair(mid)
 		if !ok {
 			return 0, 0, false

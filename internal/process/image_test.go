@@ -172,25 +172,28 @@ func (s sparse) ReadAt(b []byte, off int64) (int, error) {
 	return n, nil
 }
 
-// claiming returns a file with a symbol table of some size at 4096.
-func claiming(symbols uint64) []byte {
-	const names = "\x00.symtab\x00.strtab\x00.shstrtab\x00"
+// headed returns the first bytes of a file: headers of sections, of which two come before the given ones, and their names.
+func headed(size int, names string, sections ...elf.Section64) []byte {
+	sections = append([]elf.Section64{{}, {Type: uint32(elf.SHT_STRTAB), Size: uint64(len(names))}}, sections...)
+	sections[1].Off = uint64(64 + 64*len(sections))
 	var b bytes.Buffer
 	for _, part := range []any{elf.Header64{
 		Ident: [16]byte{0x7f, 'E', 'L', 'F', byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), 1},
-		Type:  uint16(elf.ET_DYN), Machine: uint16(elf.EM_X86_64), Version: 1, Ehsize: 64, Shoff: 64, Shentsize: 64, Shnum: 4, Shstrndx: 3,
-	}, []elf.Section64{
-		{}, {Name: 1, Type: uint32(elf.SHT_SYMTAB), Off: 4096, Size: symbols * elf.Sym64Size, Link: 2, Entsize: elf.Sym64Size},
-		{Name: 9, Type: uint32(elf.SHT_STRTAB), Off: 1024, Size: 1 << 11}, {Name: 17, Type: uint32(elf.SHT_STRTAB), Off: 512, Size: uint64(len(names))},
-	}} {
+		Type:  uint16(elf.ET_DYN), Machine: uint16(elf.EM_X86_64), Version: 1, Ehsize: 64, Shoff: 64, Shentsize: 64, Shnum: uint16(len(sections)), Shstrndx: 1,
+	}, sections} {
 		if err := binary.Write(&b, binary.LittleEndian, part); err != nil {
 			panic(err) // a bytes.Buffer takes all
 		}
 	}
-	b.Write(make([]byte, 512-b.Len()))
 	b.WriteString(names)
-	b.Write(make([]byte, 4096-b.Len()))
-	return b.Bytes()
+	return append(b.Bytes(), make([]byte, size-b.Len())...)
+}
+
+// claiming returns a file with a symbol table of some size at 4096.
+func claiming(symbols uint64) []byte {
+	return headed(4096, "\x00.symtab\x00.strtab\x00",
+		elf.Section64{Name: 1, Type: uint32(elf.SHT_SYMTAB), Off: 4096, Size: symbols * elf.Sym64Size, Link: 3, Entsize: elf.Sym64Size},
+		elf.Section64{Name: 9, Type: uint32(elf.SHT_STRTAB), Off: 1024, Size: 1 << 11})
 }
 
 // TestClaims has files that claim more than they have. debug/elf takes 1.9 GB
