@@ -18,16 +18,55 @@ import (
 	"testing"
 )
 
-// sharing writes an ELF file in which all sections of debug info are the same bytes, compressed.
-func sharing(t *testing.T, data []byte) []byte {
+// A part is a section of a file that a test writes. Parts with the same contents share them.
+type part struct {
+	name       string
+	kind       elf.SectionType
+	flags      elf.SectionFlag
+	link, info uint32
+	contents   []byte
+}
+
+// written writes an ELF file with sections, the first of which has the number 1.
+func written(t *testing.T, kind elf.Type, parts ...part) []byte {
 	t.Helper()
-	var packed bytes.Buffer
-	write := func(part any) {
-		if err := binary.Write(&packed, binary.LittleEndian, part); err != nil {
+	names := "\x00"
+	headers := []elf.Section64{{}}
+	var body, file bytes.Buffer
+	at := map[string]uint64{}
+	start := uint64(64 + 64*(len(parts)+2))
+	for _, p := range append(parts, part{name: ".shstrtab", kind: elf.SHT_STRTAB}) {
+		h := elf.Section64{Name: uint32(len(names)), Type: uint32(p.kind), Flags: uint64(p.flags), Link: p.link, Info: p.info}
+		names += p.name + "\x00"
+		if p.name == ".shstrtab" {
+			p.contents = []byte(names)
+		}
+		key := string(p.contents)
+		if _, ok := at[key]; !ok {
+			at[key] = start + uint64(body.Len())
+			body.Write(p.contents)
+		}
+		h.Off, h.Size = at[key], uint64(len(p.contents))
+		headers = append(headers, h)
+	}
+	for _, part := range []any{elf.Header64{
+		Ident: [16]byte{0x7f, 'E', 'L', 'F', byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), 1},
+		Type:  uint16(kind), Machine: uint16(elf.EM_X86_64), Version: 1, Ehsize: 64, Shoff: 64, Shentsize: 64, Shnum: uint16(len(headers)), Shstrndx: uint16(len(headers) - 1),
+	}, headers} {
+		if err := binary.Write(&file, binary.LittleEndian, part); err != nil {
 			t.Fatal(err)
 		}
 	}
-	write(elf.Chdr64{Type: uint32(elf.COMPRESS_ZLIB), Size: uint64(len(data)), Addralign: 1})
+	return append(file.Bytes(), body.Bytes()...)
+}
+
+// compressed returns the contents of a section of which data comes out.
+func compressed(t *testing.T, data []byte) []byte {
+	t.Helper()
+	var packed bytes.Buffer
+	if err := binary.Write(&packed, binary.LittleEndian, elf.Chdr64{Type: uint32(elf.COMPRESS_ZLIB), Size: uint64(len(data)), Addralign: 1}); err != nil {
+		t.Fatal(err)
+	}
 	w := zlib.NewWriter(&packed)
 	if _, err := w.Write(data); err != nil {
 		t.Fatal(err)
@@ -35,25 +74,18 @@ func sharing(t *testing.T, data []byte) []byte {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	names := "\x00.shstrtab\x00"
-	headers := []elf.Section64{{}, {Name: 1, Type: uint32(elf.SHT_STRTAB)}}
+	return packed.Bytes()
+}
+
+// sharing writes an ELF file in which all sections of debug info are the same bytes, compressed.
+func sharing(t *testing.T, data []byte) []byte {
+	t.Helper()
+	packed := compressed(t, data)
+	var parts []part
 	for _, name := range slices.Sorted(maps.Keys(new(sections).slots())) {
-		headers = append(headers, elf.Section64{Name: uint32(len(names)), Type: uint32(elf.SHT_PROGBITS), Flags: uint64(elf.SHF_COMPRESSED), Size: uint64(packed.Len())})
-		names += name + "\x00"
+		parts = append(parts, part{name: name, kind: elf.SHT_PROGBITS, flags: elf.SHF_COMPRESSED, contents: packed})
 	}
-	start := uint64(64 + 64*len(headers))
-	for i := range headers {
-		headers[i].Off = start
-	}
-	headers[1].Off, headers[1].Size = start+uint64(packed.Len()), uint64(len(names))
-	contents := bytes.Clone(packed.Bytes())
-	packed.Reset()
-	write(elf.Header64{
-		Ident: [16]byte{0x7f, 'E', 'L', 'F', byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), 1},
-		Type:  uint16(elf.ET_DYN), Machine: uint16(elf.EM_X86_64), Version: 1, Ehsize: 64, Shoff: 64, Shentsize: 64, Shnum: uint16(len(headers)), Shstrndx: 1,
-	})
-	write(headers)
-	return slices.Concat(packed.Bytes(), contents, []byte(names))
+	return written(t, elf.ET_DYN, parts...)
 }
 
 // TestShared: ten sections in the same 33 KB, each of 32 MiB.

@@ -4,9 +4,12 @@ package debuginfo
 
 import (
 	"bytes"
+	"debug/elf"
 	"errors"
 	"fmt"
 	"path/filepath"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/ksnoop/ksnoop/internal/debuginfo/find"
 )
@@ -22,9 +25,9 @@ type link struct {
 // supLink returns the link to a supplementary file, or nil.
 func supLink(f *elfFile) (*link, error) {
 	if s := f.Section(".gnu_debugaltlink"); s != nil {
-		b, err := f.contents(s)
+		b, err := f.linkContents(s)
 		if err != nil {
-			return nil, fmt.Errorf("section %s: %w", s.Name, err)
+			return nil, err
 		}
 		c := cursor{b: b}
 		l := &link{path: string(c.text())}
@@ -45,9 +48,9 @@ func standardLink(f *elfFile) (l *link, isSup bool, err error) {
 	if s == nil {
 		return nil, false, nil
 	}
-	b, err := f.contents(s)
+	b, err := f.linkContents(s)
 	if err != nil {
-		return nil, false, fmt.Errorf("section %s: %w", s.Name, err)
+		return nil, false, err
 	}
 	c := cursor{b: b}
 	version := c.u16()
@@ -58,6 +61,19 @@ func standardLink(f *elfFile) (l *link, isSup bool, err error) {
 		return nil, false, fmt.Errorf("section %s: malformed", s.Name)
 	}
 	return l, isSup, nil
+}
+
+// linkContents returns a section that has a path and an ID. Both are copied into paths and
+// errors, so the section must not be longer than a path can be.
+func (f *elfFile) linkContents(s *elf.Section) ([]byte, error) {
+	if s.Size > unix.PathMax {
+		return nil, fmt.Errorf("section %s: a path of %d bytes", s.Name, s.Size)
+	}
+	b, err := f.contents(s)
+	if err != nil {
+		return nil, fmt.Errorf("section %s: %w", s.Name, err)
+	}
+	return b, nil
 }
 
 // candidates returns the paths where the supplementary file may be.

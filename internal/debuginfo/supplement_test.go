@@ -3,6 +3,9 @@
 package debuginfo
 
 import (
+	"debug/elf"
+	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -65,5 +68,28 @@ func compareInlined(t *testing.T, file, whole string) {
 	}
 	if diff := cmp.Diff(places[1], places[0]); diff != "" || len(places[1]) == 0 {
 		t.Errorf("%d places: %s", len(places[1]), diff)
+	}
+}
+
+// TestLongLink has links to files whose paths are longer than any path.
+func TestLongLink(t *testing.T) {
+	long := strings.Repeat("/x", 1<<19) + "\x00"
+	for section, contents := range map[string]string{
+		".gnu_debugaltlink": long + strings.Repeat("i", 20),
+		".debug_sup":        "\x05\x00\x00" + long + "\x00",
+	} {
+		data := []byte(contents)
+		file := filepath.Join(t.TempDir(), "file")
+		var parts []part
+		for _, name := range []string{".debug_info", ".debug_abbrev", section} {
+			parts = append(parts, part{name: name, kind: elf.SHT_PROGBITS, contents: data})
+		}
+		if err := os.WriteFile(file, written(t, elf.ET_DYN, parts...), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		want := fmt.Sprintf("open debug info %s: section %s: a path of %d bytes", file, section, len(data))
+		if _, err := Open(file, Options{}); err == nil || err.Error() != want {
+			t.Errorf("%.200v, want %s", err, want)
+		}
 	}
 }

@@ -11,7 +11,9 @@ func (u *unit) str(v value) []byte { return u.strIn(u.sections, v) }
 func (u *unit) strIn(s *sections, v value) []byte {
 	switch v.form {
 	case formString:
-		return v.text
+		if len(v.text) < mostText {
+			return v.text
+		}
 	case formStrp:
 		return textAt(s.str, v.n)
 	case formGNUStrpAlt, formStrpSup:
@@ -33,14 +35,16 @@ func (u *unit) strIn(s *sections, v value) []byte {
 	return nil
 }
 
-// textAt returns the string at an offset, up to a limit. In a damaged file, many names
-// could all extend to the end of a large section.
+// mostText bounds the bytes of a string with its NUL. In a damaged file, many names could
+// all extend to the end of a large section.
+const mostText = 1 << 14
+
+// textAt returns the string at an offset, or nil if it is too long.
 func textAt(section []byte, off uint64) []byte {
-	const most = 1 << 14
 	if off > uint64(len(section)) {
 		return nil
 	}
-	b := section[off:min(uint64(len(section)), off+most)]
+	b := section[off:min(uint64(len(section)), off+mostText)]
 	if n := bytes.IndexByte(b, 0); n >= 0 {
 		return b[:n]
 	}
