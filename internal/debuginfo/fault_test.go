@@ -149,6 +149,30 @@ func TestRelocations(t *testing.T) {
 	}
 }
 
+// TestManyRelocations: the relocations of a section are as many as it has room for, in one table. In a sparse file,
+// billions that do nothing take no disk.
+func TestManyRelocations(t *testing.T) {
+	const size = 64
+	const most = size / minRelocated
+	for _, test := range []struct {
+		tables []int // with so many relocations each
+		want   string
+	}{
+		{[]int{most}, ""},
+		{[]int{most + 1}, "section .rela.debug_info: more relocations than there is room for"},
+		{[]int{1, 1}, "section .debug_info: relocated by several others"},
+	} {
+		parts := []part{{name: ".debug_info", kind: elf.SHT_PROGBITS, contents: make([]byte, size)}, {name: ".debug_abbrev", kind: elf.SHT_PROGBITS, contents: make([]byte, 1)}}
+		for _, n := range test.tables {
+			parts = append(parts, part{name: ".rela.debug_info", kind: elf.SHT_RELA, link: 0, info: 1, contents: make([]byte, n*relaSize)})
+		}
+		_, err := newInfo(written(t, elf.ET_REL, parts...), Options{}, nil)
+		if test.want == "" && err != nil || test.want != "" && (err == nil || err.Error() != test.want) {
+			t.Errorf("%v: %v, want %q", test.tables, err, test.want)
+		}
+	}
+}
+
 // TestOtherMachine has an object file of a machine whose relocations are not
 // known. Its debug info is not what it was before it is linked.
 func TestOtherMachine(t *testing.T) {

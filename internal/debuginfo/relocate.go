@@ -13,6 +13,7 @@ import (
 // relocate applies the relocations of an object file or a kernel module to the sections of
 // some slots.
 func (f *elfFile) relocate(slots map[string]*[]byte, bases []uint64) error {
+	done := map[*elf.Section]bool{}
 	for _, rel := range f.Sections {
 		if rel.Type != elf.SHT_RELA && rel.Type != elf.SHT_REL || int(rel.Info) >= len(f.Sections) {
 			continue
@@ -25,6 +26,10 @@ func (f *elfFile) relocate(slots map[string]*[]byte, bases []uint64) error {
 		if rel.Type == elf.SHT_REL || int(rel.Link) >= len(f.Sections) {
 			return fmt.Errorf("section %s: relocations without addends or symbols", rel.Name)
 		}
+		if done[target] {
+			return fmt.Errorf("section %s: relocated by several others", target.Name)
+		}
+		done[target] = true
 		entries, err := f.contents(rel)
 		if err != nil {
 			return fmt.Errorf("section %s: %w", rel.Name, err)
@@ -57,11 +62,16 @@ type relocator struct {
 const (
 	relaSize   = 24 // Elf64_Rela: offset, type and symbol, addend
 	symbolSize = 24 // Elf64_Sym: name, info, other, section; value, size
+
+	minRelocated = 4 // bytes that a relocation sets at least
 )
 
 // apply applies the relocations in entries to b. An unknown kind is an error, since a wrong
 // address is worse than none.
 func (r *relocator) apply(b, entries []byte) error {
+	if len(entries)/relaSize > len(b)/minRelocated {
+		return errors.New("more relocations than there is room for")
+	}
 	c := cursor{b: entries}
 	for len(entries)-c.pos >= relaSize {
 		off, info, addend := c.u64(), c.u64(), c.u64()

@@ -87,17 +87,18 @@ func readImage(r io.ReaderAt) (*image, error) {
 			m.loads = append(m.loads, p.ProgHeader)
 		}
 	}
-	stripped := true
+	read := map[elf.SectionType]bool{}
 	for _, s := range f.Sections {
-		if s.Type != elf.SHT_SYMTAB && s.Type != elf.SHT_DYNSYM {
+		// Linkers write one table of each kind. A hostile file may have 100,000 in the same place.
+		if s.Type != elf.SHT_SYMTAB && s.Type != elf.SHT_DYNSYM || read[s.Type] {
 			continue
 		}
-		stripped = stripped && s.Type != elf.SHT_SYMTAB
+		read[s.Type] = true
 		if err := m.addSymbols(r, f, s); err != nil {
 			return nil, err
 		}
 	}
-	if stripped {
+	if !read[elf.SHT_SYMTAB] {
 		if err := m.addGo(r, f); err != nil {
 			return nil, err
 		}

@@ -235,6 +235,33 @@ func TestClaims(t *testing.T) {
 	}
 }
 
+// A counting file counts what is read of it.
+type counting struct {
+	io.ReaderAt
+	bytes int
+}
+
+func (c *counting) ReadAt(b []byte, off int64) (int, error) {
+	n, err := c.ReaderAt.ReadAt(b, off)
+	c.bytes += n
+	return n, err
+}
+
+// TestManyTables: of many tables of symbols, one of each kind is read.
+func TestManyTables(t *testing.T) {
+	const size = 1 << 22
+	var tables []elf.Section64
+	for range 10 {
+		for _, kind := range []elf.SectionType{elf.SHT_SYMTAB, elf.SHT_DYNSYM} {
+			tables = append(tables, elf.Section64{Type: uint32(kind), Off: 4096, Size: size, Link: 1})
+		}
+	}
+	file := &counting{ReaderAt: sparse{headed(4096, "\x00", tables...), 4096 + size}}
+	if _, err := readImage(file); err != nil || file.bytes < 2*size || file.bytes > 3*size {
+		t.Errorf("%v, %d bytes were read, want those of two tables: %d", err, file.bytes, 2*size)
+	}
+}
+
 // TestClaimsAreTold says why a file names nothing.
 func TestClaimsAreTold(t *testing.T) {
 	file := claiming(mostSymbols + 1)
