@@ -83,6 +83,9 @@ func (t *abbrevTable) parse(section []byte, off uint64, f formSizes, only uint64
 		if code == 0 || c.bad {
 			break
 		}
+		if len(t.abbrevs) == mostAbbrevs {
+			return false
+		}
 		a := t.parseOne(&c, code, f)
 		if only != 0 && code != only {
 			t.attributes = t.attributes[:a.first]
@@ -132,7 +135,7 @@ func (t *abbrevTable) parseOne(c *cursor, code uint64, f formSizes) abbrev {
 			break
 		}
 		// The standard's numbers end at 0x3fff (attributes) and 0x1fff (forms).
-		if name > 0xffff || form > 0xffff || a.fixed > 1<<24 {
+		if name > 0xffff || form > 0xffff || a.fixed > 1<<24 || len(t.attributes) == mostAttributes {
 			c.fail()
 			break
 		}

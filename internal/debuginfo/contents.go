@@ -148,7 +148,7 @@ func (f *elfFile) take(n uint64) error {
 	case err != nil && f.relocatable:
 		return err // relocating takes the same room for what is not compressed
 	case err != nil:
-		return fmt.Errorf("%w (what is not compressed takes nothing: objcopy --decompress-debug-sections)", err)
+		return fmt.Errorf("%w (what is not compressed takes less: objcopy --decompress-debug-sections)", err)
 	}
 	f.expanded += n
 	return nil

@@ -64,7 +64,7 @@ func TestStaleFiles(t *testing.T) {
 // TestHalfWithoutRoom: a .dwo file has the type of an object file, but is not relocated.
 func TestHalfWithoutRoom(t *testing.T) {
 	h := newHalves(largeHalf(t), NewMemory(1<<20))
-	const want = "(what is not compressed takes nothing: objcopy --decompress-debug-sections)"
+	const want = "(what is not compressed takes less: objcopy --decompress-debug-sections)"
 	if _, err := h.open(halfName{file: "large.dwo", id: 1}); err == nil || !strings.HasSuffix(err.Error(), want) {
 		t.Error(err)
 	}

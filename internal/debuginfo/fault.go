@@ -12,8 +12,11 @@ import (
 var errCut = errors.New("the file became shorter while it was in use, or cannot be read")
 
 // asFault returns the error for a recovered panic if it came from reading a mapped file.
-// debug.SetPanicOnFault turns such faults into panics.
+// debug.SetPanicOnFault turns such faults into panics. A refusal is one, too.
 func asFault(recovered any) (err error, ok bool) {
+	if r, ok := recovered.(refusal); ok {
+		return r.error, true
+	}
 	if _, ok := recovered.(interface {
 		error
 		Addr() uintptr

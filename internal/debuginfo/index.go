@@ -96,6 +96,17 @@ func (x *unitIndex) at(off uint64) (unit uint64, ok bool) {
 	return all[n-1].unit, true
 }
 
+// add appends a span, and takes room for it.
+func (x *unitIndex) add(spans []unitSpan, s unitSpan) []unitSpan {
+	before := bytesOf(spans)
+	if grow(&spans) && x.sections.room != nil {
+		if err := x.sections.room.take(bytesOf(spans) - before); err != nil {
+			panic(refusal{err})
+		}
+	}
+	return append(spans, s)
+}
+
 // readAranges indexes .debug_aranges.
 func (x *unitIndex) readAranges() *addressIndex {
 	index := &addressIndex{}
@@ -126,7 +137,7 @@ func (x *unitIndex) readAranges() *addressIndex {
 			if lo == 0 && !x.sections.relocatable || lo+n <= lo {
 				continue // the linker dropped this code
 			}
-			index.spans = append(index.spans, unitSpan{span{lo, lo + n}, unit})
+			index.spans = x.add(index.spans, unitSpan{span{lo, lo + n}, unit})
 		}
 	}
 	index.sort()
@@ -144,7 +155,7 @@ func (x *unitIndex) readHeaders() []unitSpan {
 		if c.bad {
 			break
 		}
-		all = append(all, unitSpan{span{uint64(start), uint64(end)}, uint64(start)})
+		all = x.add(all, unitSpan{span{uint64(start), uint64(end)}, uint64(start)})
 		c.pos = end
 	}
 	return all
@@ -158,6 +169,7 @@ func (x *unitIndex) readOthers() *addressIndex {
 	}
 	index := &addressIndex{}
 	var u unit
+	defer u.release()
 	// Limits for all units together. In a damaged file, each unit could refer to the same
 	// long range list or the same large table of abbreviations.
 	entries := rangeEntries(x.sections)
@@ -187,7 +199,7 @@ func (x *unitIndex) readOthers() *addressIndex {
 			entries = max(u.budget, 0)
 		}
 		for _, s := range spans {
-			index.spans = append(index.spans, unitSpan{s, where.unit})
+			index.spans = x.add(index.spans, unitSpan{s, where.unit})
 		}
 	}
 	index.sort()

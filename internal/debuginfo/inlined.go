@@ -30,6 +30,7 @@ func (i *Info) Inlined(addrs []uint64, params bool) (results [][]Inlining) {
 		return results
 	}
 	f := inlineFinder{reader: newReader(i, 1), withParams: params}
+	defer f.reader.release()
 	for requests := range i.byUnit(addrs) {
 		if f.open(requests[0].unit) {
 			for _, q := range requests {
@@ -92,6 +93,7 @@ func (i *Info) InlinedNamed(match func(name []byte) bool) (found []Inlining) {
 	}
 	touch(i.data, i.sections.abbrev)
 	f := inlineFinder{reader: newReader(i, 1), withParams: true}
+	defer f.reader.release()
 	wanted := map[uint64][]int{}
 	var where []uint64 // units that may have instances
 	f.namedSup(match, wanted)

@@ -29,7 +29,7 @@ func (h *lineHeader) read(u *unit) (cursor, bool) {
 	for i := 1; i < int(h.opcodeBase); i++ {
 		h.operands[i] = c.u8()
 	}
-	if c.bad || program.bad {
+	if c.bad || program.bad || len(program.b)-program.pos > mostProgram {
 		return c, false
 	}
 	if h.version < 5 {
@@ -47,9 +47,12 @@ func (h *lineHeader) readNames(c *cursor) {
 		if len(dir) == 0 {
 			break
 		}
+		if len(h.dirs) == mostFiles {
+			return
+		}
 		h.dirs = append(h.dirs, value{form: formString, text: dir})
 	}
-	for {
+	for len(h.files) < mostFiles {
 		name := c.text()
 		if len(name) == 0 {
 			break
@@ -65,10 +68,13 @@ func (h *lineHeader) readNames(c *cursor) {
 func (h *lineHeader) readTables(c *cursor) {
 	format := tableFormat(c)
 	for n := c.uleb(); n > 0 && !c.bad; n-- {
+		if len(h.dirs) == mostFiles {
+			return
+		}
 		h.dirs = append(h.dirs, h.readFile(c, format).name)
 	}
 	format = tableFormat(c)
-	n := c.uleb()
+	n := min(c.uleb(), mostFiles)
 	if h.usual(format) {
 		for ; n > 0 && !c.bad; n-- {
 			h.files = append(h.files, lineFile{value{form: formLineStrp, n: uint64(c.u32())}, c.uleb()})

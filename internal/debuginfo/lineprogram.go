@@ -16,6 +16,7 @@ func (u *unit) readLines() {
 		return
 	}
 	t.run(&c, u)
+	u.charge()
 	slices.SortFunc(t.sequences, func(a, b sequence) int { return compare(a.hi, b.hi) })
 }
 
@@ -32,9 +33,16 @@ func (t *lineTable) run(c *cursor, u *unit) {
 	s := lineState{row: row{line: 1, file: 1}}
 	special := t.header.special()
 	// A row takes 3 to 4 bytes of program.
-	t.rows = slices.Grow(t.rows, (len(c.b)-c.pos)/4)
+	const most = 1 << 16 // if there are more, they are charged as they come
+	t.rows = slices.Grow(t.rows, min((len(c.b)-c.pos)/4, most))
 	rows, b, pos := t.rows, c.b, c.pos
 	for pos < len(b) {
+		if len(rows) == cap(rows) {
+			t.rows = rows
+			grow(&t.rows)
+			u.charge()
+			rows = t.rows
+		}
 		op := b[pos]
 		pos++
 		if op >= base {
@@ -125,7 +133,9 @@ func (t *lineTable) extended(c *cursor, u *unit, s *lineState) {
 	case lineExtDefineFile:
 		name := c.text()
 		dir := c.uleb()
-		t.header.files = append(t.header.files, lineFile{value{form: formString, text: name}, dir})
+		if len(t.header.files) < mostFiles {
+			t.header.files = append(t.header.files, lineFile{value{form: formString, text: name}, dir})
+		}
 	}
 	c.pos = end
 }
@@ -138,6 +148,9 @@ func (t *lineTable) endSequence(s *lineState, u *unit) {
 	if dead {
 		t.rows = t.rows[:s.first]
 		return
+	}
+	if grow(&t.sequences) {
+		u.charge()
 	}
 	t.sequences = append(t.sequences, sequence{span{lo, hi}, s.first, len(t.rows)})
 }

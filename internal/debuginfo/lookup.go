@@ -62,6 +62,7 @@ func (i *Info) lookupAll(addrs []uint64, workers int) (results [][]Frame) {
 		running.Go(func() {
 			// Units come in order, so none comes back.
 			r := newReader(i, 1)
+			defer r.release()
 			for job := range jobs {
 				r.lookupJob(job, results)
 			}

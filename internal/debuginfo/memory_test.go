@@ -105,8 +105,8 @@ func TestShared(t *testing.T) {
 
 // TestRefusedAtOnce: nothing is decompressed of a file for all of which there is no room.
 func TestRefusedAtOnce(t *testing.T) {
-	const want = "all debug info together takes more than %d MiB when it is decompressed or relocated"
-	const hint = " (what is not compressed takes nothing: objcopy --decompress-debug-sections)"
+	const want = "all debug info together takes more than %d MiB of memory"
+	const hint = " (what is not compressed takes less: objcopy --decompress-debug-sections)"
 	const size = 2 << 20
 	few := make([]byte, size) // of its bits, each byte has two
 	random := rand.New(rand.NewPCG(1, 2))

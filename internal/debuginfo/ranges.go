@@ -2,6 +2,8 @@
 
 package debuginfo
 
+import "fmt"
+
 // spans appends the addresses that an entry covers.
 func (u *unit) spans(dst []span, e *extent) []span {
 	if e.low.form != 0 && e.high.form != 0 {
@@ -45,6 +47,9 @@ func (u *unit) spans(dst []span, e *extent) []span {
 func (u *unit) add(dst []span, lo, hi uint64) []span {
 	if lo >= hi || lo == 0 && !u.main.relocatable || lo >= u.tombstone() {
 		return dst
+	}
+	if len(dst) == mostSpans {
+		panic(refusal{fmt.Errorf("an entry has more than %d ranges of addresses", mostSpans)})
 	}
 	return append(dst, span{lo, hi})
 }

@@ -15,6 +15,7 @@ type sections struct {
 	rnglists, ranges, addr, strOffsets        []byte
 	loclists, loc, frame                      []byte
 	relocatable                               bool // 0 is a valid address
+	room                                      *room
 	// sup is the supplementary file. Its own offsets have the bias.
 	sup  *sections
 	bias uint64
@@ -57,7 +58,7 @@ func (f *elfFile) readSections() (*sections, error) {
 		return nil, fmt.Errorf("neither 64 bits nor little-endian: %v, %v", f.Class, f.Data)
 	}
 	f.relocatable = f.Type == elf.ET_REL
-	s := &sections{relocatable: f.relocatable}
+	s := &sections{relocatable: f.relocatable, room: f.room}
 	if err := f.fill(s.slots()); err != nil {
 		return nil, err
 	}

@@ -47,6 +47,7 @@ func (i *Info) Sources(pattern string) (code *Code) {
 	f.texts = make([]uint8, min(len(i.sections.lineStr), mostTexts))
 	f.paths = map[pathKey]bool{}
 	u := &unit{sections: i.sections, main: i.sections}
+	defer u.release()
 	c := cursor{b: i.sections.line}
 	for c.pos < len(c.b) {
 		u.stmtList = uint64(c.pos)

@@ -2,7 +2,10 @@
 
 package debuginfo
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
 // A unit is a contribution to .debug_info, usually a source file with everything that it
 // includes. Its parts are read on first use. Its buffers are reused for the next unit.
@@ -35,10 +38,18 @@ type unit struct {
 	functions          []function
 	overlap, haveIndex bool
 	opened             bool // by a cache
+	cache              *unitCache
+	charged            uint64 // bytes of room that the buffers have taken
 	lines              lineTable
 	scratch            []span
 	depths             []int // nesting of the chain's entries
 	budget             int   // range list entries that may still be read
+}
+
+// A unitCache keeps the units used last, newest first.
+type unitCache struct {
+	capacity int
+	units    []*unit
 }
 
 // A function covers addresses; its entry is at off. A function with a cold part occurs
@@ -85,6 +96,7 @@ func (u *unit) open(s *sections, off uint64) bool {
 	if !u.header(s, off) || !u.abbrevs.parse(s.abbrev, u.abbrevAt, u.formSizes, 0) || !u.readRoot() {
 		return false
 	}
+	u.charge()
 	return s.halves == nil || u.dwoName == nil || u.openHalf()
 }
 
@@ -324,6 +336,9 @@ func (u *unit) addFunction(c cursor, a *abbrev, off uint64) {
 	x := u.extent(c, a)
 	u.scratch = u.spans(u.scratch[:0], &x)
 	for _, s := range u.scratch {
+		if grow(&u.functions) {
+			u.charge()
+		}
 		u.functions = append(u.functions, function{s, off})
 	}
 }
@@ -405,5 +420,8 @@ func (u *unit) step(dst []entry, c *cursor, a *abbrev, addr uint64, depth int) (
 		u.depths, dst = u.depths[:n-1], dst[:len(dst)-1]
 	}
 	u.depths = append(u.depths, depth)
+	if len(dst) > mostChain {
+		panic(refusal{fmt.Errorf("more than %d calls are inlined into each other", mostChain)})
+	}
 	return append(dst, e), a.children
 }

@@ -4,12 +4,6 @@ package debuginfo
 
 import "slices"
 
-// A unitCache keeps the units used last, newest first.
-type unitCache struct {
-	capacity int
-	units    []*unit
-}
-
 // open returns the unit at off, or nil if it cannot be read.
 func (c *unitCache) open(s *sections, off uint64) *unit {
 	i := slices.IndexFunc(c.units, func(u *unit) bool { return u.key == off && u.main == s && u.opened })
@@ -18,7 +12,7 @@ func (c *unitCache) open(s *sections, off uint64) *unit {
 	case i >= 0:
 		u = c.units[i]
 	case len(c.units) < c.capacity:
-		u = &unit{}
+		u = &unit{cache: c}
 		c.units = append(c.units, u)
 		i = len(c.units) - 1
 	default:

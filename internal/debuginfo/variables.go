@@ -28,6 +28,7 @@ func (i *Info) Variables(addr uint64) []Variable {
 	addr -= i.options.slide
 	off, ok := i.units.find(addr)
 	f := inlineFinder{reader: newReader(i, 1)}
+	defer f.reader.release()
 	if !ok || !f.open(off) {
 		return nil
 	}
