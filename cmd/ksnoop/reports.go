@@ -18,7 +18,6 @@ import (
 	"github.com/ksnoop/ksnoop/internal/agent"
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/output"
-	"github.com/ksnoop/ksnoop/internal/trace"
 )
 
 // supervisedFlag is the option that an agent starts trace with. It is in no help.
@@ -34,6 +33,7 @@ type reports struct {
 
 	mu  sync.Mutex
 	now agent.Report
+	end func() // what begin returns
 }
 
 // openReports opens the descriptor that an agent hands down. When the agent is gone, that ends this run as SIGTERM does.
@@ -70,8 +70,8 @@ func (r *reports) count(records iter.Seq2[[]byte, error]) iter.Seq2[[]byte, erro
 	}
 }
 
-// begin reports from time to time until the function that it returns is called.
-func (r *reports) begin(run *trace.Run, out *printout) (end func()) {
+// begin reports from time to time what counters returns, until last or the function that it returns is called.
+func (r *reports) begin(counters func() ([bpf.Counters]uint64, error), out *printout) (end func()) {
 	if r == nil {
 		return func() {}
 	}
@@ -90,21 +90,24 @@ func (r *reports) begin(run *trace.Run, out *printout) (end func()) {
 				return
 			case <-tick.C:
 			}
-			if lost, err := run.Counters(); err == nil { // else the end of the run says why
+			if lost, err := counters(); err == nil { // else the end of the run says why
 				r.lose(&event.Losses{Lost: lost})
 			}
 			r.send(out)
 		}
 	}()
-	return sync.OnceFunc(func() {
+	r.end = sync.OnceFunc(func() {
 		close(over)
 		<-ended
 	})
+	return r.end
 }
 
-// last takes what is missing in all, known at the end.
+// last takes what is missing in all, known at the end. No counters are read from then on: detaching takes with it what the kernel
+// tells of its probes, and what was counted would look like less.
 func (r *reports) last(l *event.Losses) {
 	if r != nil {
+		r.end()
 		r.lose(l)
 	}
 }

@@ -470,7 +470,7 @@ func (t *tracing) trace(ctx context.Context, ready func(starting) error) error {
 	}); err != nil {
 		return err
 	}
-	defer t.reports.begin(run, t.out)()
+	defer t.reports.begin(run.Counters, t.out)()
 	t.watchTriggers(ctx, triggers, stop)
 	if t.alone() {
 		fmt.Fprintln(t.stderr, t.waiting())

@@ -69,6 +69,35 @@ func TestDetachHurry(t *testing.T) {
 	}
 }
 
+// TestDetachCounters: while probes are being taken off, and afterwards, nothing is said of what was counted, and nobody who asks
+// for that waits.
+func TestDetachCounters(t *testing.T) {
+	k := newFake(t)
+	synctest.Test(t, func(t *testing.T) {
+		tracer, _, err := k.attach(20, bothEnds, layout.MethodFentry)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tracer.Counters(); err != nil {
+			t.Error(err)
+		}
+		k.lasts = time.Second
+		done := make(chan error, 1)
+		go func() { done <- tracer.Detach() }()
+		for range 2 {
+			synctest.Wait()
+			begin := time.Now()
+			if _, err := tracer.Counters(); !errors.Is(err, errDetached) || time.Since(begin) != 0 {
+				t.Errorf("after %v: %v", time.Since(begin), err)
+			}
+			time.Sleep(time.Hour)
+		}
+		if err := errors.Join(<-done, tracer.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestLeaveReturns: links of kprobe.session and of returns by kprobe.multi, of which the kernel counts what it had
 // no room for, are left to others as the rest is.
 func TestLeaveReturns(t *testing.T) {

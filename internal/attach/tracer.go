@@ -84,7 +84,13 @@ type Tracer struct {
 	roomy     bool // room is for what may be fallen back on, too
 	// detaching lets one goroutine at a time take probes off.
 	detaching sync.Mutex
+	// counting guards uncounted, and detached, which says that probes are being taken off, or were.
+	counting sync.Mutex
+	detached bool
 }
+
+// errDetached is why nothing is known of what the kernel has skipped.
+var errDetached = errors.New("what is attached is being taken off")
 
 // ErrInterrupted is why nothing is attached if somebody waited for the end before all was.
 var ErrInterrupted = errors.New("interrupted while it was attaching")
@@ -585,13 +591,18 @@ func (t *Tracer) SetSpanPlace(pid int, global uint32, place bpf.SpanPlace) (err 
 	return t.engine.table(bpf.MapSpanPlaces).Put(global, place)
 }
 
-// Counters returns how often each cause of loss has occurred, over all CPUs. It
-// is to be called before Detach: what the kernel has skipped is known to what is
+// Counters returns how often each cause of loss has occurred, over all CPUs. From
+// Detach on it is an error: what the kernel has skipped is known to what is
 // attached.
 func (t *Tracer) Counters() ([bpf.Counters]uint64, error) {
+	t.counting.Lock()
+	defer t.counting.Unlock()
+	var sums [bpf.Counters]uint64
+	if t.detached {
+		return sums, fmt.Errorf("reading the counters: %w", errDetached)
+	}
 	// Before looking into maps: while it does, the kernel skips programs.
 	skipped, uncounted := t.missed()
-	var sums [bpf.Counters]uint64
 	if err := unpreempted(func() error { return t.addCounters(&sums) }); err != nil {
 		return sums, fmt.Errorf("reading the counters: %w", err)
 	}
@@ -633,13 +644,20 @@ func (t *Tracer) addCounters(sums *[bpf.Counters]uint64) error {
 
 // Uncounted reports whether the kernel has not told all that bpf.Missed, as
 // Counters returned it, should count.
-func (t *Tracer) Uncounted() bool { return t.uncounted }
+func (t *Tracer) Uncounted() bool {
+	t.counting.Lock()
+	defer t.counting.Unlock()
+	return t.uncounted
+}
 
 // Detach takes all probes off the kernel. Records that were sent before can
 // still be read.
 func (t *Tracer) Detach() error {
 	t.detaching.Lock()
 	defer t.detaching.Unlock()
+	t.counting.Lock() // until who reads counters at the moment has done so
+	t.detached = true
+	t.counting.Unlock()
 	err := t.closeProbes()
 	t.probes = nil
 	return err
