@@ -60,7 +60,7 @@ func (t *Tracer) KeepWithin(ctx context.Context, b Budget) error {
 				return err
 			}
 		}
-		takes, err := s.sample(ctx, th.part)
+		takes, err := s.sample(ctx, &th)
 		if err != nil || ctx.Err() != nil {
 			return err
 		}
@@ -127,21 +127,35 @@ type sampler struct {
 	records uint64
 }
 
-// sample returns the share of one CPU that programs and ksnoop itself take.
-func (s *sampler) sample(ctx context.Context, part float64) (float64, error) {
-	stats := io.Closer(io.NopCloser(nil))
-	if !s.blind {
-		var err error
-		if stats, err = s.tracer.host.measure(); err != nil {
-			s.lacks(err)
-			return s.own(), nil
-		}
-	}
+// sample lets the programs run and returns the share of one CPU that they and ksnoop itself take. Where they are not
+// measured, a rise goes by how late ksnoop's own timers were: they are when a CPU does nothing but run programs. Later on that
+// would say more of the machine's other work.
+func (s *sampler) sample(ctx context.Context, th *throttle) (float64, error) {
+	stats := s.measure()
 	before, begin := s.tracer.programTime(), time.Now()
-	err := s.tracer.runFor(ctx, sampleTime, part)
+	err := s.tracer.runFor(ctx, sampleTime, th.part)
+	lasted := time.Since(begin)
 	took := s.tracer.programTime() - before
-	err = errors.Join(err, stats.Close())
-	return float64(took)/float64(time.Since(begin)) + s.own(), err
+	if stats == nil && th.rising {
+		took = max(took, lasted-sampleTime)
+	}
+	if stats != nil {
+		err = errors.Join(err, stats.Close())
+	}
+	return float64(took)/float64(lasted) + s.own(), err
+}
+
+// measure has the kernel measure programs until what it returns is closed: nil if the kernel does not.
+func (s *sampler) measure() io.Closer {
+	if s.blind {
+		return nil
+	}
+	stats, err := s.tracer.host.measure()
+	if err != nil {
+		s.lacks(err)
+		return nil
+	}
+	return stats
 }
 
 // lacks says that programs are not measured, for want of CAP_SYS_ADMIN. What else may be

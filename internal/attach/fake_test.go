@@ -81,7 +81,8 @@ type fakeKernel struct {
 	// What programs take of a CPU: always, and while they are on.
 	always, looked float64
 	on             bool
-	since          time.Time // of the last switch
+	late           time.Duration // how much later than it is due a pause begins
+	since          time.Time     // of the last switch
 	took           time.Duration
 	skips          uint64        // of every program
 	lookupPolicy   uint32        // the scheduling policy of the thread that last looked something up
@@ -612,6 +613,9 @@ type fakeVariable struct {
 func (v fakeVariable) Set(value any) error {
 	v.k.note("%s = %d", v.name, value)
 	if v.name == bpf.VarRunning {
+		if v.k.on && value == uint32(bpf.Paused) {
+			time.Sleep(v.k.late)
+		}
 		v.k.runtime()
 		v.k.on = value == uint32(bpf.On)
 	}

@@ -460,6 +460,37 @@ func TestKeepWithinBlind(t *testing.T) {
 	}
 }
 
+// TestKeepWithinSlowlyBlind: what begins slowly does so also where the kernel does not measure programs, and goes on slowly
+// where they keep ksnoop from its turn.
+func TestKeepWithinSlowlyBlind(t *testing.T) {
+	for _, c := range []struct {
+		refused     error
+		late        time.Duration
+		least, most time.Duration // of pauses in the first second
+	}{
+		{unix.EPERM, 0, 100 * time.Millisecond, 150 * time.Millisecond},
+		{unix.EMFILE, 0, 100 * time.Millisecond, 150 * time.Millisecond},
+		{unix.EPERM, 100 * time.Millisecond, 250 * time.Millisecond, time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			k := newFake(t)
+			k.refuse["statistics"], k.late = c.refused, c.late
+			tracer := k.attached()
+			if err := tracer.StartPaused(); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if err := tracer.KeepWithin(ctx, Budget{Share: 0.25, Slowly: true, Say: func(float64, float64) {}}); err != nil {
+				t.Fatal(err)
+			}
+			if paused := tracer.pausedFor(); paused < c.least || paused > c.most {
+				t.Errorf("%v, late by %v: paused for %v, want %v to %v", c.refused, c.late, paused, c.least, c.most)
+			}
+		})
+	}
+}
+
 // sessions attaches a session of two functions.
 func (k *fakeKernel) sessions(log io.Writer) *Tracer {
 	k.t.Helper()
