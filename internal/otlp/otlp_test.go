@@ -327,6 +327,37 @@ func TestMany(t *testing.T) {
 	}
 }
 
+// TestFull: when a table is full, what was added up is since the summary after that.
+func TestFull(t *testing.T) {
+	k := formattest.New(t, "t_")
+	k.Calls("t_read(count()[count])")
+	p := New(k.Run, Options{})
+	s := k.Summed()
+	const keys = 1 << 16
+	for i := range keys {
+		s.Add(0, []any{i}, 0)
+	}
+	for n := range 3 {
+		out, err := p.AppendHeader(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Add(0, []any{7}, 0)
+		x := s.Summary()
+		x.Start, x.End = uint64(1+n)*second, uint64(2+n)*second
+		if out, err = p.AppendSummary(out, x); err != nil {
+			t.Fatal(err)
+		}
+		if n == 0 {
+			continue // all keys
+		}
+		text := read(t, out)[0]
+		if want := fmt.Sprintf("start_time_unix_nano=%s time_unix_nano=%s as_int=%d ", at(2*second), at(int64(2+n)*second), n); strings.Count(text, "as_int=") != 1 || !strings.Contains(text, want) {
+			t.Errorf("summary %d lacks %s: %.500s", n, want, text)
+		}
+	}
+}
+
 // TestRedacted: a value that was not captured is not a number.
 func TestRedacted(t *testing.T) {
 	k := formattest.New(t, "t_")

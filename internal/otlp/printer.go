@@ -50,7 +50,7 @@ type Printer struct {
 
 	keys    *output.Fields
 	builder *summary.Builder // nil before the first summary
-	began   uint64           // of the first summary
+	began   uint64           // of the first summary in builder
 	stacks  summary.Stacks
 
 	attrs  attributes

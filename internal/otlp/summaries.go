@@ -19,10 +19,11 @@ import (
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
-// AppendSummary adds the rows of all tables, and appends what they are since the first summary.
+// AppendSummary adds the rows of all tables, and appends what they are since the first summary, or since the one after a table
+// was full.
 func (p *Printer) AppendSummary(dst []byte, x *summary.Summary) ([]byte, error) {
 	p.stacks = x.Stacks
-	if p.builder == nil {
+	if p.builder == nil || p.builder.Full() {
 		p.builder, p.began = summary.NewBuilder(x.All()), x.Start
 		p.saw(x.Start)
 	}

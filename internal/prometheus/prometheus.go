@@ -42,7 +42,8 @@ func New(run output.Run) *Printer {
 }
 
 // EachTime has AppendSummary append the sum of all times so far, as AppendEnd does at the end. Each text stands
-// in place of the one before.
+// in place of the one before. When a table is full, the next text begins the sum anew: counters are reset, as those
+// of a program that was started again.
 func (p *Printer) EachTime() { p.each = true }
 
 // AppendHeader appends nothing.
@@ -63,7 +64,7 @@ func (*Printer) AppendSession(dst []byte, _ *session.Session) ([]byte, error) { 
 // yet, but see EachTime.
 func (p *Printer) AppendSummary(dst []byte, x *summary.Summary) ([]byte, error) {
 	p.stacks = x.Stacks
-	if p.builder == nil {
+	if p.builder == nil || p.each && p.builder.Full() {
 		p.builder = summary.NewBuilder(x.All())
 	}
 	for i := range x.Tables {

@@ -216,3 +216,31 @@ func TestEachTime(t *testing.T) {
 		}
 	}
 }
+
+// TestFull: when a table is full, the text of the next time has nothing of the times before but what was lost.
+func TestFull(t *testing.T) {
+	k := formattest.New(t, "t_")
+	k.Calls("t_read(count()[count])")
+	p := New(k.Run)
+	p.EachTime()
+	s := k.Summed()
+	const keys = 1 << 16
+	for i, want := range []string{`count="7"} 1`, `count="7"} 1`, `count="7"} 2`} {
+		if s.Add(0, []any{7}, 0); i == 0 {
+			for n := range keys {
+				if n != 7 {
+					s.Add(0, []any{n}, 0)
+				}
+			}
+		}
+		x := s.Summary()
+		x.Last = false
+		text, err := p.AppendSummary(nil, x)
+		if err != nil || !strings.Contains(string(text), want+"\n") || !strings.Contains(string(text), fmt.Sprintf("} %d\n", 2*(i+1))) {
+			t.Errorf("time %d has no %s: %v\n%.500s", i, want, err, text)
+		}
+		if rows := strings.Count(string(text), "ksnoop_calls_total{"); rows != map[bool]int{true: keys, false: 1}[i == 0] {
+			t.Errorf("time %d has %d rows", i, rows)
+		}
+	}
+}

@@ -4,6 +4,7 @@ package summary
 
 import (
 	"encoding/binary"
+	"slices"
 )
 
 // A Builder brings together rows of the same key.
@@ -56,6 +57,20 @@ func (b *Builder) Add(table int, r Row) (ok bool) {
 	}
 	b.tables[table].table.Agg.Merge(words, r.Words)
 	return true
+}
+
+// What a table may have before a sum that lasts as long as its run begins anew.
+const (
+	manyKeys  = 1 << 16
+	manyWords = 64 << 20 / 8
+)
+
+// Full reports whether a table has as much as one may that is added to as long as a run lasts: keys such as $pid are new ones
+// for ever.
+func (b *Builder) Full() bool {
+	return slices.ContainsFunc(b.tables, func(t building) bool {
+		return len(t.rows) >= manyKeys || len(t.rows)*t.table.Agg.Words() >= manyWords
+	})
 }
 
 // Filled returns all tables, also those without rows, valid until something is added.

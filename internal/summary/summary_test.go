@@ -133,3 +133,23 @@ type stacks struct{}
 func (stacks) Stack(n uint64, user bool) (summary.Stack, bool) {
 	return summary.Stack{Addresses: []uint64{n}, Cut: true, Task: bpf.Event{PID: 1}}, !user
 }
+
+// TestFull: a table is full when it has many keys, or fewer with many numbers each.
+func TestFull(t *testing.T) {
+	wide := aggregation(expr.AggHist, long)
+	wide.Sub = 5
+	wide.Keys = []expr.Capture{{Label: "flags", Value: &expr.Arg{T: long, Width: 8}}}
+	for _, c := range []struct {
+		agg  *expr.Aggregation
+		most int
+	}{{counts(integer), 1 << 16}, {wide, (8<<20 + wide.Words() - 1) / wide.Words()}} {
+		b := summary.NewBuilder(summary.Of(planOf([]*expr.Aggregation{c.agg})))
+		n := 0
+		for ; !b.Full() && n <= c.most; n++ {
+			b.Words(0, binary.LittleEndian.AppendUint64(nil, uint64(n)), 0)
+		}
+		if n != c.most {
+			t.Errorf("%s is full with %d keys, want %d", c.agg.Label, n, c.most)
+		}
+	}
+}
