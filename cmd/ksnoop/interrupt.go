@@ -5,28 +5,41 @@ package main
 import (
 	"context"
 	"errors"
-	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
+	"github.com/ksnoop/ksnoop/internal/launch"
 	"github.com/ksnoop/ksnoop/internal/why"
 )
 
-// stoppable returns a context that the first signal ends.
+// stoppable returns a context that the first signal ends. A second one ends ksnoop at once.
 func stoppable(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, stopSignals...)
-	signal.Stop(ignored)
+	signals, ended := stops(), make(chan struct{})
 	go func() {
 		select {
 		case s := <-signals:
 			cancel(stoppedError{errors.New(s.String()), s.(syscall.Signal)})
-		case <-ctx.Done():
+		case <-ended:
+			return
+		}
+		first := time.Now()
+		for {
+			select {
+			case <-signals:
+				if time.Since(first) >= doubled {
+					_, _ = launch.Hold(nil) // for events of tracefs: all else that is attached ends with this process
+					endAtOnce("ksnoop: ended at once: interrupted twice")
+				}
+			case <-ended:
+				return
+			}
 		}
 	}()
 	return ctx, func() {
 		signal.Stop(signals)
+		close(ended)
 		cancel(nil)
 	}
 }

@@ -28,12 +28,8 @@ const doubled = time.Second / 10
 // stopSignals end a run.
 var stopSignals = []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}
 
-// untilSignal returns a context that ends at the first signal. If nobody reads what is
-// left to print, or there is a second signal, the program ends at once, with nothing
-// left attached.
-func (t *tracing) untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(ctx)
-	t.interrupted, t.signalled = ctx.Done(), make(chan struct{})
+// stops returns what stopSignals are sent to.
+func stops() chan os.Signal {
 	signals := make(chan os.Signal, 2)
 	for _, s := range stopSignals {
 		if !signal.Ignored(s) || s == os.Interrupt { // nohup ignores a hang-up; of interrupts, see endOnInterrupt
@@ -41,7 +37,16 @@ func (t *tracing) untilSignal(ctx context.Context) (context.Context, context.Can
 		}
 	}
 	signal.Stop(ignored)
-	ended := make(chan struct{})
+	return signals
+}
+
+// untilSignal returns a context that ends at the first signal. If nobody reads what is
+// left to print, or there is a second signal, the program ends at once, with nothing
+// left attached.
+func (t *tracing) untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	t.interrupted, t.signalled = ctx.Done(), make(chan struct{})
+	signals, ended := stops(), make(chan struct{})
 	go func() {
 		select {
 		case <-signals:
@@ -164,19 +169,19 @@ func (t *tracing) abandon(why string, over <-chan struct{}) {
 		if a = t.attached.Load(); a != nil {
 			leaveIfLate(func() { _ = a.detach() })
 		}
-		t.quit("ksnoop: ended while it was attaching: " + why)
+		endAtOnce("ksnoop: ended while it was attaching: " + why)
 	}
 	if t.ending.Load() {
 		leaveIfLate(func() { _ = a.detach() })
-		t.quit(t.onALine("ksnoop: ended at once: " + why))
+		endAtOnce(t.onALine("ksnoop: ended at once: " + why))
 	}
 	left := a.runs[0].Pending() // those of triggers are not shown
 	leaveIfLate(func() { _ = errors.Join(a.stop(), a.detach()) })
-	t.quit(t.onALine(fmt.Sprintf("ksnoop: ended at once: %s; %s of records not shown", why, plural.Of(left, "byte{s}"))))
+	endAtOnce(t.onALine(fmt.Sprintf("ksnoop: ended at once: %s; %s of records not shown", why, plural.Of(left, "byte{s}"))))
 }
 
-func (t *tracing) quit(message string) {
-	// Past t.stderr, which somebody may be in the middle of writing to.
+func endAtOnce(message string) {
+	// Past a command's stderr, which somebody may be in the middle of writing to.
 	inTime(func() { fmt.Fprintln(os.Stderr, message) })
 	os.Exit(exitFailed)
 }

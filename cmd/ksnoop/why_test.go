@@ -3,17 +3,23 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
+	"os/signal"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/ksnoop/ksnoop/internal/attach"
 	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/livetest"
 	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/why"
 )
@@ -101,6 +107,72 @@ func TestWhyStopped(t *testing.T) {
 			t.Error("another error is taken for an interrupt")
 		}
 		stop()
+	}
+}
+
+// TestWhyNohup: a hang-up that why was started to ignore stays ignored.
+func TestWhyNohup(t *testing.T) {
+	signal.Ignore(unix.SIGHUP)
+	defer signal.Reset(unix.SIGHUP)
+	ctx, stop := stoppable(t.Context())
+	defer stop()
+	for _, s := range []unix.Signal{unix.SIGHUP, unix.SIGTERM} { // the second comes behind the first
+		if err := unix.Kill(os.Getpid(), s); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(doubled / 20)
+	}
+	<-ctx.Done()
+	if by := (stoppedError{}); !errors.As(context.Cause(ctx), &by) || by.by != unix.SIGTERM {
+		t.Errorf("ended by %v", context.Cause(ctx))
+	}
+}
+
+// TestWhyStoppedTwice: a second signal ends what the first one does not, but for one that is doubled.
+func TestWhyStoppedTwice(t *testing.T) {
+	const stuck = "KSNOOP_TEST_STUCK"
+	if os.Getenv(stuck) != "" {
+		os.Setenv(asProgram, "1") // for what it leaves behind
+		ctx, _ := stoppable(t.Context())
+		fmt.Println("ready")
+		<-ctx.Done()
+		fmt.Println("stopped")
+		select {}
+	}
+	c := exec.Command("/proc/self/exe", "-test.run=^TestWhyStoppedTwice$")
+	c.Env = append(os.Environ(), stuck+"=1")
+	var stderr bytes.Buffer
+	c.Stderr = &stderr
+	stdout, err := c.StdoutPipe()
+	if err == nil {
+		err = c.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer time.AfterFunc(livetest.Patience(20*time.Second), func() { _ = c.Process.Kill() }).Stop()
+	lines := bufio.NewScanner(stdout)
+	await := func(line string) {
+		for lines.Scan() && lines.Text() != line {
+		}
+	}
+	interrupt := func() {
+		if err := c.Process.Signal(os.Interrupt); err != nil {
+			t.Error(err)
+		}
+	}
+	await("ready")
+	interrupt()
+	await("stopped")
+	interrupt()
+	time.Sleep(2 * doubled)
+	if stderr.Len() > 0 {
+		t.Errorf("a doubled signal has ended it: %s", &stderr)
+	}
+	interrupt()
+	err = c.Wait()
+	if c.ProcessState.ExitCode() != exitFailed || stderr.String() != "ksnoop: ended at once: interrupted twice\n" {
+		t.Errorf("%v: %s", err, &stderr)
 	}
 }
 
