@@ -67,19 +67,19 @@ func (o *Options) tellInterrupts() error {
 	return nil
 }
 
-// WatchHung calls ReportHung at intervals until ctx ends.
+// WatchHung calls ReportHung at intervals until ctx ends. An error, which may pass as a lack of memory does, is said once.
 func (t *Tracer) WatchHung(ctx context.Context, every time.Duration) {
 	tick := time.NewTicker(max(every, 10*time.Millisecond))
 	defer tick.Stop()
-	for {
+	for said := false; ; {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
-		if err := t.ReportHung(); err != nil {
-			t.options.Log.Error("sessions that hang are not reported", "reason", err)
-			return
+		if err := t.ReportHung(); err != nil && !said {
+			said = true
+			t.options.Log.Error("sessions that hang are not reported for now", "reason", err)
 		}
 	}
 }
