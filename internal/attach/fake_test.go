@@ -263,7 +263,16 @@ func (k *fakeKernel) measure() (io.Closer, error) {
 	return k.hold("statistics"), k.refuse["statistics"]
 }
 func (k *fakeKernel) largeArrays() bool { return true }
-func (k *fakeKernel) settle() error     { return k.refuse["settle"] }
+func (k *fakeKernel) settler() (settler, error) {
+	if err := k.refuse["settler"]; err != nil {
+		return nil, err
+	}
+	return fakeSettler{k.hold("settler")}, nil
+}
+
+type fakeSettler struct{ *heldThing }
+
+func (s fakeSettler) settle() error { return s.k.refuse["settle"] }
 
 func (k *fakeKernel) pidsAreOurs() bool  { return !k.contained }
 func (k *fakeKernel) ended(pid int) bool { return slices.Contains(k.gone, pid) }

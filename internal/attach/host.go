@@ -33,12 +33,19 @@ type host interface {
 	largeArrays() bool
 	// userMulti reports whether there is uprobe.multi (Linux 6.6).
 	userMulti() bool
-	// settle waits until all programs that run now have ended.
-	settle() error
+	// settler returns what waits for programs. What it takes of the kernel it takes now: to wait, later on, does not fail for want
+	// of memory or descriptors.
+	settler() (settler, error)
 	// pidsAreOurs reports whether we are known to be in the initial PID namespace.
 	pidsAreOurs() bool
 	// ended reports whether a process of our PID namespace is gone, its parent knowing of its end.
 	ended(pid int) bool
+}
+
+// A settler waits until all programs that run at the moment have ended.
+type settler interface {
+	closer
+	settle() error
 }
 
 // An engine is the BPF engine once it is loaded.

@@ -21,12 +21,13 @@ import (
 
 // rows are the tables that calls are added to.
 type rows struct {
-	tables *summary.Tables
-	layout bpf.Tables
-	unsure []bool // by table: the first word of a key has its faults
-	memory []byte // of the engine
-	stacks []byte // of the engine: the kept stacks; nil if no key is one
-	half   uint32 // that programs use
+	tables  *summary.Tables
+	layout  bpf.Tables
+	unsure  []bool  // by table: the first word of a key has its faults
+	memory  []byte  // of the engine
+	stacks  []byte  // of the engine: the kept stacks; nil if no key is one
+	half    uint32  // that programs use
+	settler settler // waits for those that used the other half; nil without tables
 }
 
 // Limits on the memory of tables, in bytes. Before Linux 6.2 no value of an array is larger than
@@ -128,11 +129,13 @@ func updateOf(p *plan.Plan, table int) *layout.Update {
 }
 
 // mapRows makes the tables and the stacks of their keys readable without system calls on maps, of which a table with many
-// stacks would take many.
+// stacks would take many, and makes what TakeRows waits by.
 func (t *Tracer) mapRows() (err error) {
 	r := &t.rows
 	if n := r.layout.Size(); n > 0 {
-		r.memory, err = t.engine.memory(bpf.MapRows, n)
+		if r.settler, err = t.host.settler(); err == nil {
+			r.memory, err = t.engine.memory(bpf.MapRows, n)
+		}
 	}
 	if err == nil && r.tables.HaveStacks() {
 		r.stacks, err = t.engine.memory(bpf.MapStacks, bpf.StacksSize)
@@ -147,6 +150,9 @@ func (t *Tracer) unmapRows() (err error) {
 			err = errors.Join(err, t.engine.unmap(*memory))
 			*memory = nil
 		}
+	}
+	if t.rows.settler != nil {
+		err = errors.Join(err, t.rows.settler.Close())
 	}
 	return err
 }
@@ -163,7 +169,7 @@ func (t *Tracer) TakeRows(b *summary.Builder) (lost uint64, err error) {
 	if err := t.engine.variable(bpf.VarHalf).Set(r.half); err != nil {
 		return 0, fmt.Errorf("changing the tables: %w", err)
 	}
-	if err := t.host.settle(); err != nil {
+	if err := r.settler.settle(); err != nil {
 		return 0, fmt.Errorf("waiting for programs to end: %w", err)
 	}
 	for table, row := range r.take(int(taken)) {

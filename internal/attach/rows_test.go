@@ -4,6 +4,7 @@ package attach
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -50,5 +51,31 @@ func TestNoStacks(t *testing.T) {
 	}
 	if k.mapped[bpf.MapRows] == nil || k.mapped[bpf.MapStacks] != nil {
 		t.Errorf("mapped: %d bytes of rows, %d of stacks", len(k.mapped[bpf.MapRows]), len(k.mapped[bpf.MapStacks]))
+	}
+}
+
+// TestTakeRows: each time, what programs had added up is taken. For want of memory or descriptors none of it is left.
+func TestTakeRows(t *testing.T) {
+	k := newFake(t)
+	tracer, _, err := k.attach(1, "(count()[count])", layout.MethodFentry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := summary.NewBuilder(tracer.Tables())
+	k.refuse["settler"] = unix.EMFILE
+	for range 2 {
+		if lost, err := tracer.TakeRows(b); lost != 0 || err != nil {
+			t.Errorf("%d keys are lost, %v", lost, err)
+		}
+	}
+	k.refuse["settle"] = unix.EPERM
+	if _, err := tracer.TakeRows(b); err == nil || err.Error() != "waiting for programs to end: operation not permitted" {
+		t.Error(err)
+	}
+	if err := tracer.Close(); err != nil || len(k.held) != 0 {
+		t.Errorf("still open: %q, %v", k.held, err)
+	}
+	if _, _, err := k.attach(1, "(count()[count])", layout.MethodFentry); err == nil || !strings.HasPrefix(err.Error(), "mapping the tables: too many open files") {
+		t.Error(err)
 	}
 }

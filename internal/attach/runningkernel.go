@@ -121,22 +121,29 @@ func (running) largeArrays() bool {
 	return true
 }
 
-// settle replaces a map in another one: the kernel then waits until no program can use the old one
-// any more (maybe_wait_bpf_programs).
-func (running) settle() error {
-	inner := &ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 4, MaxEntries: 1}
-	outer, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.ArrayOfMaps, KeySize: 4, ValueSize: 4, MaxEntries: 1, InnerMap: inner})
+// A nest is a map in another one. When it is replaced, the kernel waits until no program can use the old one any more
+// (maybe_wait_bpf_programs).
+type nest struct{ outer, inner *ebpf.Map }
+
+func (running) settler() (settler, error) {
+	spec := &ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 4, MaxEntries: 1}
+	outer, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.ArrayOfMaps, KeySize: 4, ValueSize: 4, MaxEntries: 1, InnerMap: spec})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer outer.Close()
-	m, err := ebpf.NewMap(inner)
+	inner, err := ebpf.NewMap(spec)
 	if err != nil {
-		return err
+		return nil, errors.Join(err, outer.Close())
 	}
-	defer m.Close()
-	return unpreempted(func() error { return outer.Put(uint32(0), m) })
+	return nest{outer, inner}, nil
 }
+
+// settle replaces the map by itself.
+func (n nest) settle() error {
+	return unpreempted(func() error { return n.outer.Put(uint32(0), n.inner) })
+}
+
+func (n nest) Close() error { return errors.Join(n.outer.Close(), n.inner.Close()) }
 
 func (e loadedEngine) records() (recordReader, error) {
 	r, err := ringbuf.NewReader(e.Maps[bpf.MapEvents])
