@@ -20,7 +20,8 @@ import (
 // MiB.
 const (
 	maxFiles = 4096
-	maxBytes = 128 << 20
+	maxBytes = 128 << 20 // with their names
+	maxName  = 4096      // PATH_MAX
 )
 
 // A fileTree holds the files of a recording as a file system: the useful parts of /proc and
@@ -52,12 +53,12 @@ func (t fileTree) appendBlock(dst []byte, name string) []byte {
 // addBlock is the inverse of appendBlock. The tree keeps the memory of block.
 func (t fileTree) addBlock(block []byte) error {
 	name, data, ok := bytes.Cut(block, []byte{0})
-	if !ok || !fs.ValidPath(string(name)) || t[string(name)] != nil {
+	if !ok || len(name) > maxName || !fs.ValidPath(string(name)) || t[string(name)] != nil {
 		return damaged("a file has a wrong name")
 	}
-	size := len(data)
-	for _, other := range t {
-		size += len(other)
+	size := len(name) + len(data)
+	for other, data := range t {
+		size += len(other) + len(data)
 	}
 	if len(t) >= maxFiles || size > maxBytes {
 		return damaged("it has more than %d files, or %d bytes of them", maxFiles, maxBytes)

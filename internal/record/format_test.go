@@ -62,6 +62,8 @@ func TestFileTreeRefuses(t *testing.T) {
 		{"twice", fileTree{"a": []byte{}}, "a\x00"},
 		{"too many", full, "one/more\x00"},
 		{"too large", fileTree{"a": make([]byte, maxBytes)}, "b\x001"},
+		{"too large with its name", fileTree{"a": make([]byte, maxBytes-3)}, "b\x0012"},
+		{"a long name", fileTree{}, strings.Repeat("a", maxName+1) + "\x00"},
 	} {
 		if err := test.tree.addBlock([]byte(test.block)); !errors.Is(err, errDamaged) {
 			t.Errorf("%s: %v", test.name, err)
