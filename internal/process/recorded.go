@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"reflect"
 	"strconv"
+	"unsafe"
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/debuginfo"
@@ -168,6 +169,7 @@ func (r *Recorded) Add(block []byte) error {
 			return fmt.Errorf("what it knows of processes: %w", err)
 		}
 		if l.End > 0 {
+			l.Source = nil
 			r.addMapping(l, len(text))
 			continue
 		}
@@ -180,7 +182,7 @@ func (r *Recorded) Add(block []byte) error {
 		if old, known := r.frames[frame]; known && reflect.DeepEqual(old, l) { // each part of a run begins anew
 			continue
 		}
-		if r.room(len(text)) {
+		if r.room(max(len(text), len(l.Source)*int(unsafe.Sizeof(debuginfo.Frame{})))) { // "{}" is a frame, too
 			r.frames[frame] = l
 		}
 	}

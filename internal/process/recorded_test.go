@@ -11,8 +11,10 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"unsafe"
 
 	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/debuginfo"
 	"github.com/ksnoop/ksnoop/internal/mappings"
 )
 
@@ -203,6 +205,22 @@ func TestRecordedParts(t *testing.T) {
 		}
 		if r.text > mostRecordedText {
 			t.Errorf("%d bytes", r.text)
+		}
+	})
+	t.Run("short frames", func(t *testing.T) {
+		r := NewRecorded()
+		add(r, block(mapped(0, 7, 0x1000)))
+		const frames = 20_000
+		source := "[" + strings.Repeat("{},", frames-1) + "{}]"
+		add(r, fmt.Appendf(nil, `{"m":0,"PID":9,"Start":1,"End":2,"Source":%s}`, source))
+		for at := range mostRecordedText/(frames*50) + 1 {
+			add(r, fmt.Appendf(nil, `{"m":0,"At":%d,"Exact":true,"Func":"f","Source":%s}`, at, source))
+		}
+		if kept := len(r.frames) * frames * int(unsafe.Sizeof(debuginfo.Frame{})); kept == 0 || kept > mostRecordedText {
+			t.Errorf("%d lines with %d bytes of frames", len(r.frames), kept)
+		}
+		if m := r.mappings[len(r.mappings)-1]; m.PID != 9 || m.Source != nil {
+			t.Errorf("process %d has a mapping with %d frames", m.PID, len(m.Source))
 		}
 	})
 	t.Run("mappings", func(t *testing.T) {
