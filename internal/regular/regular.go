@@ -3,7 +3,8 @@
 // Package regular opens files whose names are the choice of others: of who runs a traced process,
 // or of who made a file that names further ones. The name may lead to a pipe or a device, and to
 // open these can already do harm: a watchdog starts to run, a tape is rewound, whoever waits for a
-// reader of a pipe goes on. So a file is looked at first, and only a regular one, or a directory, is opened.
+// reader of a pipe goes on. Files of /proc and /sys are no better, although they are regular ones by their mode.
+// So a file is looked at first, and only a regular one, or a directory, is opened.
 package regular
 
 import (
@@ -18,6 +19,9 @@ import (
 
 // ErrNot says that a file is not a regular one.
 var ErrNot = errors.New("no regular file")
+
+// errActs is why a file is not opened although its mode is that of a regular one.
+var errActs = errors.New("a file that the kernel makes, as in /proc and /sys: to open or read it can act on the machine")
 
 // Open opens a file to read, if it is a regular one.
 func Open(name string) (*os.File, error) {
@@ -94,6 +98,9 @@ func open(dir int, name, whole string, flags int) (*os.File, error) {
 	default:
 		return nil, pathError(whole, ErrNot)
 	}
+	if err := stored(fd); err != nil {
+		return nil, pathError(whole, err)
+	}
 	// Another file may have the name by now. This is the one that was looked at.
 	again, err := openat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", fd), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY)
 	if err != nil {
@@ -105,6 +112,25 @@ func open(dir int, name, whole string, flags int) (*os.File, error) {
 	}
 	return os.NewFile(uintptr(again), whole), nil
 }
+
+// stored returns an error if a file does not only have data, but does something: free_buffer of tracefs gives buffers
+// away when it is closed, a resource of a PCI device in sysfs is the device, and /proc/kmsg has no text twice.
+func stored(fd int) error {
+	var in unix.Statfs_t
+	if _, err := ignoringEINTR(func() (int, error) { return fd, unix.Fstatfs(fd, &in) }); err != nil {
+		return err
+	}
+	switch in.Type {
+	case unix.PROC_SUPER_MAGIC, unix.SYSFS_MAGIC, unix.TRACEFS_MAGIC, unix.DEBUGFS_MAGIC, unix.SECURITYFS_MAGIC,
+		unix.EFIVARFS_MAGIC, unix.PSTOREFS_MAGIC, unix.CGROUP_SUPER_MAGIC, unix.CGROUP2_SUPER_MAGIC, unix.BPF_FS_MAGIC,
+		unix.SELINUX_MAGIC, unix.SMACK_MAGIC, unix.BINFMTFS_MAGIC, unix.RDTGROUP_SUPER_MAGIC, unix.XENFS_SUPER_MAGIC, configfsMagic:
+		return errActs
+	}
+	return nil
+}
+
+// configfsMagic is CONFIGFS_MAGIC of fs/configfs/mount.c.
+const configfsMagic = 0x62656570
 
 // errNoProc is why even a regular file is not opened.
 var errNoProc = errors.New("files that others choose are opened through /proc/self/fd: mount proc at /proc")

@@ -4,6 +4,7 @@ package regular
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -56,6 +57,36 @@ func TestOpen(t *testing.T) {
 		if _, err := OpenIn(root, name, unix.O_NOFOLLOW); !errors.Is(err, want) {
 			t.Errorf("%s, links not followed: %v, want %v", name, err, want)
 		}
+	}
+}
+
+// TestOpenActing: files of the kernel's own file systems are regular ones by their mode. They are not opened, but what
+// a link of /proc leads to is.
+func TestOpenActing(t *testing.T) {
+	for _, name := range []string{"/proc/version", "/sys/kernel/notes", "/sys/fs/cgroup/cgroup.procs", "/sys/kernel/tracing/README"} {
+		if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() {
+			t.Logf("%s: %v, %v", name, info, err)
+			continue
+		}
+		opened := livetest.Opens(t, name)
+		_, err := Open(name)
+		_, inErr := OpenIn(os.DirFS("/"), name[1:], 0)
+		if touched := opened(); !errors.Is(err, errActs) || !errors.Is(inErr, errActs) || touched {
+			t.Errorf("%s: %v and %v, it was opened: %v", name, err, inErr, touched)
+		}
+	}
+	file, err := os.Create(filepath.Join(t.TempDir(), "file"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	for _, name := range []string{"/proc/self/exe", fmt.Sprint("/proc/self/fd/", file.Fd()), "/proc/self/root" + file.Name()} {
+		f, err := Open(name)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		f.Close()
 	}
 }
 
