@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
 
 	"github.com/ksnoop/ksnoop/internal/agent"
 	"github.com/ksnoop/ksnoop/internal/agentconfig"
@@ -108,6 +109,38 @@ func TestAgentStopsAnswering(t *testing.T) {
 				t.Fatalf("%q: the socket: %v", at.Address, err)
 			}
 		}
+	}
+}
+
+// TestAgentSocket: the socket has its mode from the beginning, and no other file of the process has that of the socket.
+func TestAgentSocket(t *testing.T) {
+	dir := t.TempDir()
+	fd, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer unix.Close(fd)
+	if _, err := unix.InotifyAddWatch(fd, dir, unix.IN_CREATE|unix.IN_ATTRIB); err != nil {
+		t.Fatal(err)
+	}
+	socket := filepath.Join(dir, "socket")
+	l, err := listen(agentconfig.Listen{Network: "unix", Address: socket})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if info, err := os.Stat(socket); err != nil || info.Mode() != os.ModeSocket|0o660 {
+		t.Errorf("%v, %v", info, err)
+	}
+	told := make([]byte, 4096)
+	n, err := unix.Read(fd, told)
+	if size := unix.SizeofInotifyEvent + len("socket") + 10; err != nil || n != size { // the name is padded to 16
+		t.Errorf("%d bytes, %v; one event has %d", n, err, size)
+	}
+	own := unix.Umask(0o022)
+	defer unix.Umask(own)
+	if own == 0o117 {
+		t.Error("the umask is that of the socket")
 	}
 }
 

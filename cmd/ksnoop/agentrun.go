@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"runtime"
 	"strings"
 	"syscall"
 
@@ -159,21 +160,33 @@ func (s *service) open(at agentconfig.Listen) (net.Listener, error) {
 
 // listen opens an address. A socket that an agent has left, which nobody answers at, is replaced.
 func listen(at agentconfig.Listen) (net.Listener, error) {
-	if at.Network == "unix" {
-		if info, err := os.Lstat(at.Address); err == nil && info.Mode()&os.ModeSocket != 0 {
-			if c, err := net.Dial("unix", at.Address); err == nil {
-				_ = c.Close()
-			} else if errors.Is(err, unix.ECONNREFUSED) {
-				_ = os.Remove(at.Address) // Listen says what is wrong
-			}
+	if at.Network != "unix" {
+		return net.Listen(at.Network, at.Address)
+	}
+	if info, err := os.Lstat(at.Address); err == nil && info.Mode()&os.ModeSocket != 0 {
+		if c, err := net.Dial("unix", at.Address); err == nil {
+			_ = c.Close()
+		} else if errors.Is(err, unix.ECONNREFUSED) {
+			_ = os.Remove(at.Address) // Listen says what is wrong
 		}
 	}
-	l, err := net.Listen(at.Network, at.Address)
-	if err == nil && at.Network == "unix" {
-		if err := os.Chmod(at.Address, 0o660); err != nil {
-			return nil, errors.Join(err, l.Close())
+	return listenUnix(at.Address)
+}
+
+// listenUnix makes a socket with mode 0660. It has that from the beginning: to change it later would change what a link
+// leads to, if whoever owns the folder puts one in its place meanwhile. The umask is that of a thread of its own.
+func listenUnix(path string) (l net.Listener, err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // for good: the thread ends with its goroutine
+		if err = unix.Unshare(unix.CLONE_FS); err != nil {
+			return
 		}
-	}
+		unix.Umask(0o117)
+		l, err = net.Listen("unix", path)
+	}()
+	<-done
 	return l, err
 }
 
