@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"time"
+	"unsafe"
 
 	"github.com/ksnoop/ksnoop/internal/mappings"
 )
@@ -15,7 +16,9 @@ import (
 // Limits on what is remembered of processes. A process maps what it likes.
 const (
 	mostLives  = 4 * mostSpaces
-	mostMapped = 1 << 14 // pieces of code in one life
+	mostMapped = 1 << 14   // pieces of code in one life
+	mostCode   = 128 << 20 // bytes that the pieces of all lives take
+	ownCode    = 64 << 10  // and of one, even if others take too many
 )
 
 // A Source tells which code processes map. *mappings.Watcher implements it.
@@ -31,6 +34,7 @@ type lives struct {
 	events []mappings.Event
 	of     map[uint32][]*life // in order of time
 	count  int
+	size   int     // bytes of all maps
 	ended  []ended // in order of time
 	lost   uint64
 	keeper keeper // nil: files of processes are not to be found
@@ -57,6 +61,7 @@ type ended struct {
 type life struct {
 	from uint64
 	maps []timed // in order of time
+	size int     // bytes of them; a child counts what it shares with its parent, too
 
 	// A process goes on when its main thread has ended, as long as there is another one.
 	others    map[uint32]struct{} // threads but the main one
@@ -86,18 +91,14 @@ func newLives(root fs.FS, source Source) *lives {
 			continue
 		}
 		if maps, err := readMaps(root, uint32(pid)); err == nil {
-			l.begin(uint32(pid), &life{maps: untimed(maps), unlisted: true})
+			n := &life{unlisted: true}
+			l.begin(uint32(pid), n)
+			for _, m := range maps {
+				l.add(n, timed{mapping: m})
+			}
 		}
 	}
 	return l
-}
-
-func untimed(maps []mapping) []timed {
-	all := make([]timed, len(maps))
-	for i := range maps {
-		all[i].mapping = maps[i]
-	}
-	return all
 }
 
 // keepAll keeps where those processes that generate code already have their maps.
@@ -120,7 +121,7 @@ func (l *lives) end(pid uint32, n *life) {
 	if n.over {
 		return
 	}
-	n.over = true
+	n.over, n.others = true, nil
 	l.ended = append(l.ended, ended{pid, n})
 	if l.keeper != nil {
 		l.keeper.over(pid, n)
@@ -132,6 +133,7 @@ func (l *lives) update() {
 	l.events = l.source.Take(l.events[:0])
 	for i := range l.events {
 		l.apply(&l.events[i])
+		l.forget()
 	}
 }
 
@@ -158,6 +160,7 @@ func (l *lives) apply(e *mappings.Event) {
 			// Both have the same array, and neither may write to it: events may be late.
 			parent.maps = slices.Clip(parent.maps)
 			child.maps = slices.Clip(parent.maps[:parent.behind(e.Time)])
+			child.size = parent.size
 		}
 		l.begin(e.PID, child)
 		l.keep(e.PID, child)
@@ -167,8 +170,8 @@ func (l *lives) apply(e *mappings.Event) {
 			in = &life{from: e.Time}
 			l.begin(e.PID, in)
 		}
-		if !in.add(e) {
-			l.lost++
+		if m := mappedBy(e); !in.has(&m) {
+			l.add(in, m)
 		}
 		if e.Path == anonymous && l.keeper != nil {
 			l.keeper.generates(e.PID, in)
@@ -213,8 +216,7 @@ func (l *lives) list(pid uint32, n *life) {
 	}
 }
 
-// begin adds a life, which ends the one before it. If it is told late, it is over itself. Where there are too many,
-// those that ended first are forgotten.
+// begin adds a life, which ends the one before it. If it is told late, it is over itself.
 func (l *lives) begin(pid uint32, n *life) {
 	own := l.of[pid]
 	i := len(own)
@@ -229,33 +231,49 @@ func (l *lives) begin(pid uint32, n *life) {
 	}
 	l.of[pid] = slices.Insert(own, i, n)
 	l.count++
-	for l.count > mostLives && len(l.ended) > 0 {
+	l.size += n.size
+}
+
+// forget forgets the lives that ended first, where there are too many.
+func (l *lives) forget() {
+	for (l.count > mostLives || l.size > mostCode) && len(l.ended) > 0 {
 		old := l.ended[0]
 		l.ended = l.ended[1:]
-		before := l.of[old.pid]
-		kept := slices.DeleteFunc(before, func(of *life) bool { return of == old.life })
-		l.count -= len(before) - len(kept)
+		kept := slices.DeleteFunc(l.of[old.pid], func(of *life) bool { return of == old.life })
 		if l.of[old.pid] = kept; len(kept) == 0 {
 			delete(l.of, old.pid)
 		}
+		l.count--
+		l.size -= old.life.size
 	}
 }
 
-// add adds a mapping. Most come in order. It returns false if there is no room for it.
-func (n *life) add(e *mappings.Event) bool {
+// mappedBy returns what an event has mapped.
+func mappedBy(e *mappings.Event) timed {
 	m := timed{from: e.Time, mapping: mapping{start: e.Start, end: e.End, offset: e.Offset,
 		file: fileID{device: e.Device, path: e.Path, buildID: e.BuildID}}}
 	if e.Inode != 0 {
 		m.file.inode = strconv.FormatUint(e.Inode, 10)
 	}
-	if n.has(&m) {
-		return true
+	return m
+}
+
+// add adds a mapping, or counts it if there is no room for it. Most come in order, and pieces of one file after each other.
+func (l *lives) add(n *life, m timed) {
+	if len(n.maps) >= mostMapped || l.size > mostCode && n.size > ownCode {
+		l.lost++
+		return
 	}
-	if len(n.maps) >= mostMapped {
-		return false
+	at := n.behind(m.from)
+	size := int(unsafe.Sizeof(m)) + len(m.file.device) + len(m.file.inode) + len(m.file.buildID)
+	if at > 0 && n.maps[at-1].file.path == m.file.path {
+		m.file.path = n.maps[at-1].file.path // the same memory
+	} else {
+		size += len(m.file.path)
 	}
-	n.maps = slices.Insert(n.maps, n.behind(m.from), m)
-	return true
+	n.maps = slices.Insert(n.maps, at, m)
+	n.size += size
+	l.size += size
 }
 
 // behind returns how many mappings were there at a time.

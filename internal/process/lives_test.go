@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -256,5 +257,105 @@ func TestMappedAgain(t *testing.T) {
 	l.apply(mappedAt(1<<22, 100+mostMapped-4, "/file")) // it is there, the last that had room
 	if l.lost != 3+more {
 		t.Errorf("what is there is lost")
+	}
+}
+
+// maps are events of a process that begins a program and maps pieces of as many files, each with a long path.
+func (s *told) maps(pid uint32, time uint64, pieces int) {
+	path := "/" + strings.Repeat("x", 1<<13)
+	events := []mappings.Event{{Kind: mappings.Execed, PID: pid, TID: pid, Time: time}}
+	for n := range pieces {
+		e := mappedAt(time+1, uint64(n+1), path[:len(path)-n%(1<<10)]) // no copy of it
+		e.PID, e.TID = pid, pid
+		events = append(events, *e)
+	}
+	*s = append(*s, events)
+}
+
+// TestLivesForgotten: the mappings of all lives together take no more than so much. Those that ended first are forgotten;
+// where all live, more has no room.
+func TestLivesForgotten(t *testing.T) {
+	const pieces = 5000
+	source := &told{}
+	l := newLives(fstest.MapFS{}, source)
+	check := func(what string, lost uint64) {
+		t.Helper()
+		l.update()
+		size, count := 0, 0
+		for _, own := range l.of {
+			for _, n := range own {
+				size += n.size
+				count++
+			}
+		}
+		if size != l.size || count != l.count || l.size > mostCode+1<<20 || l.lost != lost {
+			t.Errorf("%s: %d lives with %d bytes, counted are %d with %d; %d lost, want %d", what, count, size, l.count, l.size, l.lost, lost)
+		}
+	}
+	known := func(pid uint32, time uint64) bool {
+		n := l.at(pid, time)
+		if n == nil {
+			return false
+		}
+		m, _ := n.find(pieces<<12, time)
+		return m != nil
+	}
+	const programs = 6
+	for n := range uint64(programs) {
+		source.maps(7, 100*(n+1), pieces)
+		check("a life", 0)
+	}
+	for n := range uint64(programs) {
+		if got, want := known(7, 100*(n+1)+1), n >= programs-3; got != want {
+			t.Errorf("life %d is known: %v", n, got)
+		}
+	}
+	*source = append(*source, []mappings.Event{{Kind: mappings.Forked, PID: 8, TID: 8, Parent: 7, Time: 1000}, {Kind: mappings.Ended, PID: 8, TID: 8, Time: 1001}})
+	check("a child has ended", 0)
+	if !known(7, 1000) || !known(8, 1000) || known(7, 401) {
+		t.Errorf("known are the parent: %v, its child: %v, the life that ended first: %v", known(7, 1000), known(8, 1000), known(7, 401))
+	}
+	for pid := uint32(9); pid < 12; pid++ {
+		source.maps(pid, 2000, pieces)
+	}
+	for range 3 {
+		l.update()
+	}
+	lost := l.lost
+	check("others live", lost)
+	if lost == 0 || lost >= pieces || len(l.ended) > 0 || known(8, 1000) || !known(7, 2000) || !known(9, 2001) || !known(10, 2001) || known(11, 2001) {
+		t.Errorf("%d lost, %d lives that have ended, known are %v, %v, %v, %v", lost, len(l.ended), known(7, 2000), known(9, 2001), known(10, 2001), known(11, 2001))
+	}
+	source.maps(12, 3000, ownCode>>13)
+	check("a small one", lost)
+	source.maps(13, 3000, pieces)
+	l.update()
+	if more := l.lost - lost; more < pieces-2*ownCode>>13 || more >= pieces {
+		t.Errorf("of %d pieces %d have no room", pieces, more)
+	}
+}
+
+// TestPathsShared: pieces of a file have its path once.
+func TestPathsShared(t *testing.T) {
+	l := newLives(fstest.MapFS{}, &told{})
+	const pieces, path = 100, "/lib/x"
+	for n := range uint64(pieces) {
+		l.apply(mappedAt(n, n, strings.Clone(path)))
+	}
+	maps := l.at(7, pieces).maps
+	if unsafe.StringData(maps[0].file.path) != unsafe.StringData(maps[pieces-1].file.path) || l.size != pieces*int(unsafe.Sizeof(timed{}))+len(path) {
+		t.Errorf("%d bytes", l.size)
+	}
+}
+
+// TestMapsRead: of what a process had mapped before, only as much is kept as of any other.
+func TestMapsRead(t *testing.T) {
+	var maps strings.Builder
+	for n := range mostMapped + 3 {
+		fmt.Fprintf(&maps, "%x000-%x000 r-xp 0 00:00 1 /bin/sh\n", n+1, n+2)
+	}
+	l := newLives(fstest.MapFS{"proc/7/maps": {Data: []byte(maps.String())}}, &told{})
+	if n := l.at(7, 0); len(n.maps) != mostMapped || n.size != l.size || l.lost != 3 {
+		t.Errorf("%d mappings, %d of %d bytes, %d lost", len(n.maps), n.size, l.size, l.lost)
 	}
 }
