@@ -65,7 +65,7 @@ func (c *Collector) AppendCall(dst []byte, call *calls.Call) ([]byte, error) {
 
 // AppendSession keeps a session.
 func (c *Collector) AppendSession(dst []byte, s *session.Session) (_ []byte, err error) {
-	c.buf = append(appendSessionRow(c.buf[:0], s, c.run.Boot), '\n')
+	c.buf = append(appendSessionRow(c.buf[:0], s, c.run.BootNow()), '\n')
 	if c.buf, err = c.texts.Session.AppendSession(c.buf, s); err != nil {
 		return dst, err
 	}

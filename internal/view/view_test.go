@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
@@ -418,6 +419,23 @@ func TestEnds(t *testing.T) {
 		if got := seen(m)[0]; got != c.title {
 			t.Errorf("the title: %q, want %q", got, c.title)
 		}
+	}
+}
+
+// TestCollectorClock: the row of a session has the time of day that its text has.
+func TestCollectorClock(t *testing.T) {
+	k := formattest.New(t, "t_")
+	k.Sessions(false, "t_open", "t_read", "t_alloc")
+	k.Run.Booted = func() time.Time { return formattest.Boot.Add(time.Hour) } // as a later part has it
+	texts := textsOf(k)
+	texts.Session = output.NewSessions(output.SessionOptions{Resolver: k.Run.Resolver, Booted: k.Run.Booted})
+	store := newStore()
+	if _, err := NewCollector(store, k.Run, texts).AppendSession(nil, k.Failed()); err != nil {
+		t.Fatal(err)
+	}
+	_, text, err := store.event(0)
+	if n := strings.Count(string(text), "21:00:00.000001 "); err != nil || n != 2 {
+		t.Errorf("%v:\n%s", err, text)
 	}
 }
 
