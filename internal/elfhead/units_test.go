@@ -38,18 +38,18 @@ func unitsAt(order binary.AppendByteOrder, version uint16, offset int, tables ..
 	return b
 }
 
-// abbreviationsOf writes so many abbreviations of 9 bytes each.
+// abbreviationsOf writes so many abbreviations of 10 bytes each.
 func abbreviationsOf(n int) (b []byte) {
 	for i := range n {
 		code := i + 1
-		b = append(b, byte(code)|0x80, byte(code>>7)|0x80, byte(code>>14), 0x34, 0, 0x1c, 0x0b, 0, 0) // with DW_AT_const_value
+		b = append(b, byte(code)|0x80, byte(code>>7)|0x80, byte(code>>14)|0x80, byte(code>>21), 0x34, 0, 0x1c, 0x0b, 0, 0) // with DW_AT_const_value
 	}
 	return append(b, 0)
 }
 
 // TestUnits: tables of abbreviations that are parts of each other do not take memory, in no format of units.
 func TestUnits(t *testing.T) {
-	const many = mostAbbreviations / 9
+	const many = mostAbbreviations / 10
 	steps := func(n, step int) (all []int) {
 		for i := range n {
 			all = append(all, i*step)
@@ -68,13 +68,13 @@ func TestUnits(t *testing.T) {
 		"too large":           {unitsAt(little, 4, 4, 0), abbreviationsOf(many + 1), errAbbreviations},
 		"without an end":      {unitsAt(little, 4, 4, 0), bytes.Repeat([]byte{0x81}, mostAbbreviations+1), errAbbreviations},
 		"behind the section":  {unitsAt(little, 4, 4, 1<<30), abbreviationsOf(1), nil},
-		"parts of each other": {unitsAt(little, 4, 4, steps(1000, 9)...), abbreviationsOf(200_000), errAbbreviations},
+		"parts of each other": {unitsAt(little, 4, 4, steps(1000, 10)...), abbreviationsOf(200_000), errAbbreviations},
 		"with constants":      {unitsAt(little, 4, 4, steps(1000, 10)...), constant, errAbbreviations},
-		"DWARF 5":             {unitsAt(little, 5, 4, steps(1000, 9)...), abbreviationsOf(200_000), errAbbreviations},
-		"of 64 bits":          {unitsAt(little, 3, 8, steps(1000, 9)...), abbreviationsOf(200_000), errAbbreviations},
-		"big-endian":          {unitsAt(big, 5, 4, steps(1000, 9)...), abbreviationsOf(200_000), errAbbreviations},
-		"big-endian, 64 bits": {unitsAt(big, 4, 8, steps(1000, 9)...), abbreviationsOf(200_000), errAbbreviations},
-		"after gaps":          {append(unitsAt(little, 4, 4, 0), append(make([]byte, 400), unitsAt(little, 4, 4, steps(1000, 9)...)...)...), abbreviationsOf(200_000), errAbbreviations},
+		"DWARF 5":             {unitsAt(little, 5, 4, steps(1000, 10)...), abbreviationsOf(200_000), errAbbreviations},
+		"of 64 bits":          {unitsAt(little, 3, 8, steps(1000, 10)...), abbreviationsOf(200_000), errAbbreviations},
+		"big-endian":          {unitsAt(big, 5, 4, steps(1000, 10)...), abbreviationsOf(200_000), errAbbreviations},
+		"big-endian, 64 bits": {unitsAt(big, 4, 8, steps(1000, 10)...), abbreviationsOf(200_000), errAbbreviations},
+		"after gaps":          {append(unitsAt(little, 4, 4, 0), append(make([]byte, 400), unitsAt(little, 4, 4, steps(1000, 10)...)...)...), abbreviationsOf(200_000), errAbbreviations},
 		"many attributes":     {unitsAt(little, 4, 4, 0), append([]byte{1, 0x34, 0}, append(bytes.Repeat([]byte{0x1c, 0x19}, mostAttributes+1), 0, 0, 0)...), errAttributes},
 		"many units":          {unitsAt(little, 4, 4, make([]int, mostUnits+1)...), abbreviationsOf(1), errUnits},
 		"unit without a head": {[]byte{4, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0}, abbreviationsOf(1), errUnit},
