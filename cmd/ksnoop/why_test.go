@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -91,6 +92,7 @@ func TestWhyUntraceable(t *testing.T) {
 
 // TestWhyStopped: a shell sees by its status which signal has ended why, and nothing contradicts the page.
 func TestWhyStopped(t *testing.T) {
+	heedHangUp()
 	for _, s := range []unix.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP} {
 		ctx, stop := stoppable(t.Context())
 		if err := unix.Kill(os.Getpid(), s); err != nil {
@@ -110,10 +112,17 @@ func TestWhyStopped(t *testing.T) {
 	}
 }
 
+// heedHangUp has a hang-up not count as ignored, which signal.Reset leaves as it is.
+func heedHangUp() {
+	c := make(chan os.Signal, 1)
+	signal.Notify(c, unix.SIGHUP)
+	signal.Stop(c)
+}
+
 // TestWhyNohup: a hang-up that why was started to ignore stays ignored.
 func TestWhyNohup(t *testing.T) {
 	signal.Ignore(unix.SIGHUP)
-	defer signal.Reset(unix.SIGHUP)
+	defer heedHangUp()
 	ctx, stop := stoppable(t.Context())
 	defer stop()
 	for _, s := range []unix.Signal{unix.SIGHUP, unix.SIGTERM} { // the second comes behind the first
@@ -141,8 +150,18 @@ func TestWhyStoppedTwice(t *testing.T) {
 	}
 	c := exec.Command("/proc/self/exe", "-test.run=^TestWhyStoppedTwice$")
 	c.Env = append(os.Environ(), stuck+"=1")
-	var stderr bytes.Buffer
-	c.Stderr = &stderr
+	stderr, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Stderr = stderr
+	said := func() string {
+		text, err := os.ReadFile(stderr.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
 	stdout, err := c.StdoutPipe()
 	if err == nil {
 		err = c.Start()
@@ -166,13 +185,13 @@ func TestWhyStoppedTwice(t *testing.T) {
 	await("stopped")
 	interrupt()
 	time.Sleep(2 * doubled)
-	if stderr.Len() > 0 {
-		t.Errorf("a doubled signal has ended it: %s", &stderr)
+	if text := said(); text != "" {
+		t.Errorf("a doubled signal has ended it: %s", text)
 	}
 	interrupt()
 	err = c.Wait()
-	if c.ProcessState.ExitCode() != exitFailed || stderr.String() != "ksnoop: ended at once: interrupted twice\n" {
-		t.Errorf("%v: %s", err, &stderr)
+	if text := said(); c.ProcessState.ExitCode() != exitFailed || text != "ksnoop: ended at once: interrupted twice\n" {
+		t.Errorf("%v: %s", err, text)
 	}
 }
 
