@@ -3,14 +3,15 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
 	"os/signal"
-	"runtime"
 	"strings"
 	"syscall"
 
@@ -173,21 +174,40 @@ func listen(at agentconfig.Listen) (net.Listener, error) {
 	return listenUnix(at.Address)
 }
 
-// listenUnix makes a socket with mode 0660. It has that from the beginning: to change it later would change what a link
-// leads to, if whoever owns the folder puts one in its place meanwhile. The umask is that of a thread of its own.
-func listenUnix(path string) (l net.Listener, err error) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread() // for good: the thread ends with its goroutine
-		if err = unix.Unshare(unix.CLONE_FS); err != nil {
-			return
-		}
-		unix.Umask(0o117)
-		l, err = net.Listen("unix", path)
-	}()
-	<-done
-	return l, err
+// socketMode is that of the agent's socket.
+const socketMode = 0o660
+
+// listenUnix makes a socket with socketMode. Until it has that, it has no more than the umask leaves of it.
+func listenUnix(path string) (net.Listener, error) {
+	config := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) (err error) {
+		controlled := c.Control(func(fd uintptr) { err = unix.Fchmod(int(fd), socketMode) }) // which is what bind(2) goes by
+		return errors.Join(controlled, err)
+	}}
+	l, err := config.Listen(context.Background(), "unix", path)
+	if err != nil {
+		return nil, err
+	}
+	if err := openToGroup(path); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+// openToGroup gives a socket of ours its mode. Whoever owns the folder may have put a link to another file in its place.
+func openToGroup(path string) error {
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	defer unix.Close(fd)
+	var is unix.Stat_t
+	if err := unix.Fstat(fd, &is); err != nil {
+		return err
+	}
+	if is.Mode&unix.S_IFMT != unix.S_IFSOCK || int(is.Uid) != os.Geteuid() || is.Nlink != 1 {
+		return fmt.Errorf("%s: another file has taken the place of the socket", path)
+	}
+	return os.Chmod(fmt.Sprintf("/proc/self/fd/%d", fd), socketMode)
 }
 
 // tellManager tells systemd what the agent does, if that has started it and wants to know (sd_notify(3)).

@@ -13,8 +13,9 @@ import (
 	"github.com/ksnoop/ksnoop/internal/why"
 )
 
-// stoppable returns a context that the first signal ends. A second one ends ksnoop at once.
-func stoppable(ctx context.Context) (context.Context, func()) {
+// stoppable returns a context that the first signal ends. A second one ends ksnoop at once, unless it comes so soon that it
+// is taken for the same.
+func stoppable(ctx context.Context, soon time.Duration) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	signals, ended := stops(), make(chan struct{})
 	go func() {
@@ -28,7 +29,7 @@ func stoppable(ctx context.Context) (context.Context, func()) {
 		for {
 			select {
 			case <-signals:
-				if time.Since(first) >= doubled {
+				if time.Since(first) >= soon {
 					_, _ = launch.Hold(nil) // for events of tracefs: all else that is attached ends with this process
 					endAtOnce("ksnoop: ended at once: interrupted twice")
 				}

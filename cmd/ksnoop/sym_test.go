@@ -200,7 +200,8 @@ func TestSymFaults(t *testing.T) {
 	for file, want := range map[string]string{
 		"sym_test.go":   "it does not begin like an ELF file",
 		"no/such/file":  "no such file",
-		"/proc/version": "no regular file",
+		"/proc/version": "a file that the kernel makes",
+		"/dev/null":     "no regular file",
 	} {
 		c := newSymCommand()
 		c.SilenceErrors, c.SilenceUsage = true, true

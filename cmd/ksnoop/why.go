@@ -171,7 +171,7 @@ func (f *whyFlags) run(ctx context.Context, command []string, stdout, stderr io.
 	if err := f.checkSyscall(view); err != nil {
 		return err
 	}
-	ctx, stop := stoppable(ctx)
+	ctx, stop := stoppable(ctx, doubled)
 	defer stop()
 	r := &why.Runner{Kernel: view, Command: command, Wish: f.wish, User: f.user.User, Log: slog.New(sentences{stderr, slog.LevelWarn}),
 		Slow: func(what string) func() { return slow(stderr, what) }}

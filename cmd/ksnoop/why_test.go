@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -94,7 +93,7 @@ func TestWhyUntraceable(t *testing.T) {
 func TestWhyStopped(t *testing.T) {
 	heedHangUp()
 	for _, s := range []unix.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP} {
-		ctx, stop := stoppable(t.Context())
+		ctx, stop := stoppable(t.Context(), doubled)
 		if err := unix.Kill(os.Getpid(), s); err != nil {
 			t.Fatal(err)
 		}
@@ -123,7 +122,7 @@ func heedHangUp() {
 func TestWhyNohup(t *testing.T) {
 	signal.Ignore(unix.SIGHUP)
 	defer heedHangUp()
-	ctx, stop := stoppable(t.Context())
+	ctx, stop := stoppable(t.Context(), doubled)
 	defer stop()
 	for _, s := range []unix.Signal{unix.SIGHUP, unix.SIGTERM} { // the second comes behind the first
 		if err := unix.Kill(os.Getpid(), s); err != nil {
@@ -139,59 +138,45 @@ func TestWhyNohup(t *testing.T) {
 
 // TestWhyStoppedTwice: a second signal ends what the first one does not, but for one that is doubled.
 func TestWhyStoppedTwice(t *testing.T) {
-	const stuck = "KSNOOP_TEST_STUCK"
-	if os.Getenv(stuck) != "" {
+	const stuck = "KSNOOP_TEST_STUCK" // how soon a second signal is the same
+	if soon, err := time.ParseDuration(os.Getenv(stuck)); err == nil {
 		os.Setenv(asProgram, "1") // for what it leaves behind
-		ctx, _ := stoppable(t.Context())
+		ctx, _ := stoppable(t.Context(), soon)
 		fmt.Println("ready")
 		<-ctx.Done()
 		fmt.Println("stopped")
 		select {}
 	}
-	c := exec.Command("/proc/self/exe", "-test.run=^TestWhyStoppedTwice$")
-	c.Env = append(os.Environ(), stuck+"=1")
-	stderr, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.Stderr = stderr
-	said := func() string {
-		text, err := os.ReadFile(stderr.Name())
+	const last = "ksnoop: ended at once: interrupted twice\n"
+	for soon, want := range map[time.Duration]string{0: last, time.Hour: ""} {
+		c := exec.Command("/proc/self/exe", "-test.run=^TestWhyStoppedTwice$")
+		c.Env = append(os.Environ(), fmt.Sprintf("%s=%v", stuck, soon))
+		var stderr bytes.Buffer
+		c.Stderr = &stderr
+		stdout, err := c.StdoutPipe()
+		if err == nil {
+			err = c.Start()
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		return string(text)
-	}
-	stdout, err := c.StdoutPipe()
-	if err == nil {
-		err = c.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer time.AfterFunc(livetest.Patience(20*time.Second), func() { _ = c.Process.Kill() }).Stop()
-	lines := bufio.NewScanner(stdout)
-	await := func(line string) {
-		for lines.Scan() && lines.Text() != line {
+		end := time.AfterFunc(livetest.Patience(20*time.Second), func() { _ = c.Process.Kill() })
+		defer end.Stop()
+		lines := bufio.NewScanner(stdout)
+		for _, line := range []string{"ready", "stopped"} {
+			for lines.Scan() && lines.Text() != line {
+			}
+			if err := c.Process.Signal(os.Interrupt); err != nil {
+				t.Error(err)
+			}
 		}
-	}
-	interrupt := func() {
-		if err := c.Process.Signal(os.Interrupt); err != nil {
-			t.Error(err)
+		if want == "" { // it goes on
+			end.Reset(doubled)
 		}
-	}
-	await("ready")
-	interrupt()
-	await("stopped")
-	interrupt()
-	time.Sleep(2 * doubled)
-	if text := said(); text != "" {
-		t.Errorf("a doubled signal has ended it: %s", text)
-	}
-	interrupt()
-	err = c.Wait()
-	if text := said(); c.ProcessState.ExitCode() != exitFailed || text != "ksnoop: ended at once: interrupted twice\n" {
-		t.Errorf("%v: %s", err, text)
+		err = c.Wait()
+		if text := stderr.String(); text != want || (want != "") != (c.ProcessState.ExitCode() == exitFailed) {
+			t.Errorf("a second signal, the same within %v: %v: %s", soon, err, text)
+		}
 	}
 }
 
