@@ -117,20 +117,28 @@ func open(dir int, name, whole string, flags int) (*os.File, error) {
 // away when it is closed, a resource of a PCI device in sysfs is the device, and /proc/kmsg has no text twice.
 func stored(fd int) error {
 	var in unix.Statfs_t
-	if _, err := ignoringEINTR(func() (int, error) { return fd, unix.Fstatfs(fd, &in) }); err != nil {
+	_, err := ignoringEINTR(func() (int, error) { return fd, unix.Fstatfs(fd, &in) })
+	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EOPNOTSUPP) { // a server of FUSE: those of the kernel can tell
+		return nil
+	}
+	if err != nil {
 		return err
 	}
 	switch in.Type {
 	case unix.PROC_SUPER_MAGIC, unix.SYSFS_MAGIC, unix.TRACEFS_MAGIC, unix.DEBUGFS_MAGIC, unix.SECURITYFS_MAGIC,
 		unix.EFIVARFS_MAGIC, unix.PSTOREFS_MAGIC, unix.CGROUP_SUPER_MAGIC, unix.CGROUP2_SUPER_MAGIC, unix.BPF_FS_MAGIC,
-		unix.SELINUX_MAGIC, unix.SMACK_MAGIC, unix.BINFMTFS_MAGIC, unix.RDTGROUP_SUPER_MAGIC, unix.XENFS_SUPER_MAGIC, configfsMagic:
+		unix.SELINUX_MAGIC, unix.SMACK_MAGIC, unix.BINFMTFS_MAGIC, unix.RDTGROUP_SUPER_MAGIC, unix.XENFS_SUPER_MAGIC, unix.AAFS_MAGIC, configfsMagic, functionfsMagic, dlmfsMagic:
 		return errActs
 	}
 	return nil
 }
 
-// configfsMagic is CONFIGFS_MAGIC of fs/configfs/mount.c.
-const configfsMagic = 0x62656570
+// Those of fs/configfs/mount.c, drivers/usb/gadget/function/f_fs.c and fs/ocfs2/dlmfs/dlmfs.c.
+const (
+	configfsMagic   = 0x62656570
+	functionfsMagic = 0xa647361
+	dlmfsMagic      = 0x76a9f425
+)
 
 // errNoProc is why even a regular file is not opened.
 var errNoProc = errors.New("files that others choose are opened through /proc/self/fd: mount proc at /proc")
