@@ -25,11 +25,11 @@ type metric struct {
 	count                   uint64
 }
 
-// begin begins a data point, which was added up from one time to another.
+// begin begins a data point, which was added up from a time of day to a time.
 func (m *metric) begin(p *Printer, attrs protowire.Number, from, to uint64) *attributes {
 	a := p.begin(attrs)
 	if m.field != metricGauge {
-		a.body = protomsg.AppendFixed(a.body, pointStart, p.at(from))
+		a.body = protomsg.AppendFixed(a.body, pointStart, from)
 	}
 	a.body = protomsg.AppendFixed(a.body, pointTime, p.at(to))
 	return a
@@ -79,15 +79,14 @@ func appendNumber(dst []byte, signed bool, v uint64) []byte {
 func (p *Printer) appendLosses(dst []byte, now uint64) []byte {
 	p.told = now
 	m := metric{name: "ksnoop.lost", description: "What is missing among events and in other metrics, by cause.", unit: "1", field: metricSum, total: true}
-	from := p.first
-	if from == 0 {
-		from = now
+	if at := p.at(now); p.first == 0 || at < p.first { // no event, or the clock was set to before
+		p.first = at
 	}
 	for cause, n := range p.lost {
 		if n == 0 {
 			continue
 		}
-		a := m.begin(p, numberAttrs, from, now)
+		a := m.begin(p, numberAttrs, p.first, now)
 		a.body = appendNumber(a.body, false, n)
 		a.foreign("cause", output.LossText(bpf.Counter(cause)))
 		dst = m.end(p, dst)

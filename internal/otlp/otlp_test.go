@@ -358,6 +358,47 @@ func TestFull(t *testing.T) {
 	}
 }
 
+// TestClockSet: what sums are since stays the same time of day when the clock is set. They begin anew if it is set to before that.
+func TestClockSet(t *testing.T) {
+	k := formattest.New(t, "t_")
+	k.Calls("t_read(count())")
+	now := formattest.Boot
+	k.Run.Booted = func() time.Time { return now }
+	p := New(k.Run, Options{})
+	s := k.Summed()
+	for n, c := range []struct {
+		set                time.Duration
+		began, sum, losing int64
+	}{
+		{0, second, 1, second},
+		{time.Hour, second, 2, second},
+		{30 * time.Minute, second, 3, second},
+		{-time.Hour, 4*second - int64(time.Hour), 1, 5*second - int64(time.Hour)},
+		{0, 4*second - int64(time.Hour), 2, 5*second - int64(time.Hour)},
+	} {
+		now = formattest.Boot.Add(c.set)
+		s.Add(0, nil, 0)
+		x := s.Summary()
+		x.Start, x.End = uint64(1+n)*second, uint64(2+n)*second
+		out, err := p.AppendHeader(nil)
+		if err == nil {
+			out, err = p.AppendSummary(out, x)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines, to := read(t, out), at(int64(2+n)*second+int64(c.set))
+		for i, want := range []string{
+			fmt.Sprintf("start_time_unix_nano=%s time_unix_nano=%s as_int=%d ", at(c.began), to, c.sum),
+			fmt.Sprintf("start_time_unix_nano=%s time_unix_nano=%s as_int=%d ", at(c.losing), to, 2*(n+1)),
+		} {
+			if !strings.Contains(lines[i], want) {
+				t.Errorf("summary %d lacks %s: %s", n, want, lines[i])
+			}
+		}
+	}
+}
+
 // TestRedacted: a value that was not captured is not a number.
 func TestRedacted(t *testing.T) {
 	k := formattest.New(t, "t_")

@@ -44,13 +44,14 @@ type Printer struct {
 	tails    output.Tails
 	known    resources
 
-	first, now uint64 // times of the oldest and the newest event
-	lost       [bpf.Counters]uint64
-	told       uint64 // when losses were told last
+	now   uint64 // time of the newest event
+	first uint64 // time of day from which losses count: of the oldest event before they were told first
+	lost  [bpf.Counters]uint64
+	told  uint64 // when losses were told last
 
 	keys    *output.Fields
 	builder *summary.Builder // nil before the first summary
-	began   uint64           // of the first summary in builder
+	began   uint64           // time of day from which what is in builder counts
 	stacks  summary.Stacks
 
 	attrs  attributes
@@ -86,8 +87,8 @@ func (p *Printer) look() {
 // saw notes the time of an event.
 func (p *Printer) saw(ns uint64) {
 	p.look()
-	if p.first == 0 || ns < p.first {
-		p.first = ns
+	if at := p.at(ns); p.told == 0 && (p.first == 0 || at < p.first) {
+		p.first = at
 	}
 	p.now = max(p.now, ns)
 }

@@ -20,14 +20,15 @@ import (
 )
 
 // AppendSummary adds the rows of all tables, and appends what they are since the first summary, or since the one after a table
-// was full.
+// was full. That time of day stays as it was told when the clock is set: to receivers another one means that sums
+// begin anew. They do if the clock is set to a time before it.
 func (p *Printer) AppendSummary(dst []byte, x *summary.Summary) ([]byte, error) {
 	p.stacks = x.Stacks
-	if p.builder == nil || p.builder.Full() {
-		p.builder, p.began = summary.NewBuilder(x.All()), x.Start
-		p.saw(x.Start)
-	}
 	p.saw(x.End)
+	if p.builder == nil || p.builder.Full() || p.at(x.End) < p.began {
+		p.saw(x.Start)
+		p.builder, p.began = summary.NewBuilder(x.All()), p.at(x.Start)
+	}
 	for i := range x.Tables {
 		for _, r := range x.Tables[i].Rows {
 			p.builder.Add(i, r)
