@@ -19,10 +19,10 @@ func (u *unit) charge() {
 		return
 	}
 	n -= u.charged
-	err := u.main.room.take(n)
+	err := u.main.room.resize(int64(n))
 	if err != nil && u.cache != nil {
 		u.cache.drop(u)
-		err = u.main.room.take(n)
+		err = u.main.room.resize(int64(n))
 	}
 	if err != nil {
 		u.release()
@@ -34,7 +34,7 @@ func (u *unit) charge() {
 // release empties the unit and gives back its room.
 func (u *unit) release() {
 	if u.charged > 0 {
-		u.main.room.giveBack(u.charged)
+		_ = u.main.room.resize(-int64(u.charged)) // which needs no room
 	}
 	*u = unit{cache: u.cache}
 }

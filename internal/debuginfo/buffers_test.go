@@ -137,8 +137,8 @@ func TestRoomOfOtherUnits(t *testing.T) {
 			}
 		}
 	}
-	if taken := room - memory.left.Load(); taken < 16*rows {
-		t.Errorf("%d rows take %d bytes", rows, taken)
+	if taken := room - memory.left.Load(); taken < 16*rows-ownBuffers {
+		t.Errorf("%d rows take %d bytes beside their own", rows, taken)
 	}
 }
 
@@ -153,5 +153,21 @@ func TestLongProgram(t *testing.T) {
 		if _, ok := u.lines.header.read(u); ok != want {
 			t.Errorf("a program of %d bytes is read: %t, want %t", length, ok, want)
 		}
+	}
+}
+
+// TestOwnBuffers: what other files have taken does not keep a file from being read whose units are not large.
+func TestOwnBuffers(t *testing.T) {
+	const room, rows = 8 << 20, 100_000
+	info, memory := hostileInfo(t, hostileUnit(0, 0, rootListed, leaf, 0), hostileAbbrevs, hostileLines(0, rows), nil, room)
+	if frames := info.Lookup(nil, 1); len(frames) > 0 { // reads where units are
+		t.Errorf("%v", frames)
+	}
+	left := memory.left.Swap(0)
+	if frames := info.Lookup(nil, hostileCode+8); len(frames) != 1 || info.Err() != nil {
+		t.Errorf("%v, %v", frames, info.Err())
+	}
+	if err := info.Close(); err != nil || memory.left.Load() != room-left {
+		t.Errorf("%v, %d bytes are given back of %d", err, memory.left.Load(), room-left)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"sync"
 	"sync/atomic"
 )
 
@@ -36,20 +37,26 @@ func NewMemory(most int64) *Memory {
 	return m
 }
 
+// ownBuffers is how many bytes the buffers of an Info may take beside what Memory has: a file whose units are not large
+// can be read although others have taken all.
+const ownBuffers = 4 << 20
+
 // A room is the part of a Memory that one Info has taken.
 type room struct {
 	memory *Memory
 	taken  atomic.Int64
+
+	mu      sync.Mutex
+	buffers int64 // what they take, ownBuffers included
 }
 
 // take takes some bytes, or none.
 func (r *room) take(n uint64) error {
-	if n <= uint64(r.memory.most) {
-		if r.memory.left.Add(-int64(n)) >= 0 {
+	for left := r.memory.left.Load(); left >= 0 && n <= uint64(left); left = r.memory.left.Load() {
+		if r.memory.left.CompareAndSwap(left, left-int64(n)) {
 			r.taken.Add(int64(n))
 			return nil
 		}
-		r.memory.left.Add(int64(n))
 	}
 	return fmt.Errorf("all debug info together takes more than %d MiB of memory", r.memory.most>>20)
 }
@@ -58,6 +65,20 @@ func (r *room) take(n uint64) error {
 func (r *room) giveBack(n uint64) {
 	r.taken.Add(-int64(n))
 	r.memory.left.Add(int64(n))
+}
+
+// resize takes or gives back what buffers have grown by.
+func (r *room) resize(by int64) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	shared := max(0, r.buffers+by-ownBuffers) - max(0, r.buffers-ownBuffers)
+	if shared < 0 {
+		r.giveBack(uint64(-shared))
+	} else if err := r.take(uint64(shared)); err != nil {
+		return err
+	}
+	r.buffers += by
+	return nil
 }
 
 // leave gives back all that was taken.

@@ -31,7 +31,8 @@ type Lines struct {
 	memory *debuginfo.Memory
 }
 
-// mostDebugInfo is how much memory the debug info of all files may take, in bytes. What is not compressed takes none.
+// mostDebugInfo is how much memory the debug info of all files may take, in bytes. What is not compressed takes
+// none itself.
 const mostDebugInfo = 1 << 30
 
 // mostInfos is how many files with debug info are mapped at once.
