@@ -84,7 +84,7 @@ func TestLiveRotate(t *testing.T) {
 	const made, keep = 1200, 2
 	_, errs, status := ksnoop(t, "trace", "--record", dir, "--rotate", "1M", "--keep", fmt.Sprint(keep), "--max-cpu", "off", "--ringbuf", "16M",
 		"vfs_read(count == 4000, exit(buf(user(buf), 4000)))", "--", "sh", "-c", fmt.Sprintf("dd if=/dev/urandom of=/dev/null bs=4000 count=%d 2>/dev/null", made))
-	m := regexp.MustCompile(`ksnoop: (\d+) recordings made in \S+, (\d+) old ones removed by --keep 2\n`).FindStringSubmatch(errs)
+	m := regexp.MustCompile(`ksnoop: (\d+) recordings? made in \S+, (\d+) old ones? removed by --keep 2\n`).FindStringSubmatch(errs)
 	files, err := filepath.Glob(filepath.Join(dir, "ksnoop-*.ks"))
 	if err != nil || status != 0 || m == nil || len(files) < keep {
 		t.Fatalf("status %d, %v: %q\n%s", status, err, files, errs)

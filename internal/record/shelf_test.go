@@ -319,6 +319,32 @@ func TestKeepLarge(t *testing.T) {
 	}
 }
 
+// TestKeepEnd: the end of a recording needs room, too.
+func TestKeepEnd(t *testing.T) {
+	f := newFixture(t, layout.MethodAuto, "vfs_read")
+	f.records(1)
+	dir := t.TempDir()
+	put(t, dir, began(2020, 0), f.bytes(t))
+	shelf, err := OpenShelf(dir, 1<<20, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := NewRecordings(shelf, f.source)
+	if err := r.Begin(f.plan); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(r.w.Append(f.raw[0]), r.w.Flush()); err != nil {
+		t.Fatal(err)
+	}
+	shelf.limit = shelf.old[0].size + r.w.out.size // all that there is by now
+	if err := shelf.prune(r.w.out.size); err != nil || shelf.Counts().Removed != 0 {
+		t.Fatalf("before the end: %+v, %v", shelf.Counts(), err)
+	}
+	if err := errors.Join(r.End(&event.Losses{}), r.Close()); err != nil || len(names(t, dir)) != 1 {
+		t.Errorf("left %q, %v", names(t, dir), err)
+	}
+}
+
 // TestShelfNames: names sort by time although the clock is set back, in a run or between two.
 func TestShelfNames(t *testing.T) {
 	shelf, err := OpenShelf(t.TempDir(), 1, 0)

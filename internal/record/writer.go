@@ -286,7 +286,11 @@ func (w *Writer) End(l event.Losses) error {
 	if w.err != nil {
 		return w.err
 	}
-	if err := w.writeJSON(blockEnd, ending{Records: w.records, Lost: l.Lost[:], Cut: l.Cut, Uncounted: l.Uncounted}); err != nil {
+	err := w.writeJSON(blockEnd, ending{Records: w.records, Lost: l.Lost[:], Cut: l.Cut, Uncounted: l.Uncounted})
+	if err == nil {
+		err = w.shelf.prune(w.out.size)
+	}
+	if err != nil {
 		return fmt.Errorf("writing a recording: %w", err)
 	}
 	return nil
