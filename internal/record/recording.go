@@ -142,6 +142,7 @@ func (r *Recording) Close() error {
 	case r.shelf != nil && r.w == nil:
 		return r.shelf.discard()
 	case r.shelf != nil:
+		r.w.stop() // without End, somebody may be beginning the next recording
 		return r.shelf.Close()
 	case r.w == nil:
 		return r.file.Discard()

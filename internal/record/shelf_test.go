@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -200,6 +201,65 @@ func TestRotateClock(t *testing.T) {
 		if want := first.Add(time.Duration(i) * time.Hour); !r.Info().Boot.Equal(want) || len(records) != 100 {
 			t.Errorf("%s: %d records, booted %v, want %v", name, len(records), r.Info().Boot, want)
 		}
+	}
+}
+
+// TestRotateStopped: a run that fails is not ended, only closed. What is being written then, late or
+// for a flight recorder, is whole, and no other recording begins. Without this the race detector tells.
+func TestRotateStopped(t *testing.T) {
+	for name, write := range map[string]func(*Recording){
+		"late":   func(r *Recording) { r.w.flushLate() },
+		"flight": func(r *Recording) { r.write() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, layout.MethodAuto, "vfs_read")
+			f.records(1)
+			boot := time.Unix(1e9, 0)
+			f.source.Booted = func() time.Time { // each block has another recording
+				boot = boot.Add(time.Hour)
+				return boot
+			}
+			dir := t.TempDir()
+			shelf, err := OpenShelf(dir, 1<<20, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := NewRecordings(shelf, f.source)
+			r.Fly(1<<20, Takeoff{Written: func(uint64, uint64) {}})
+			if err := r.Begin(f.plan); err != nil {
+				t.Fatal(err)
+			}
+			again := func() error { return errors.Join(r.flight.add(f.raw[0]), r.w.Append(f.raw[0])) }
+			if err := again(); err != nil {
+				t.Fatal(err)
+			}
+			written := make(chan struct{})
+			go func() {
+				defer close(written)
+				write(r)
+			}()
+			for len(names(t, dir)) < 2 { // which tells nothing to the race detector
+				time.Sleep(time.Millisecond)
+			}
+			if err := r.Close(); err != nil {
+				t.Error(err)
+			}
+			<-written
+			all := names(t, dir)
+			if err := again(); !errors.Is(err, fs.ErrClosed) {
+				t.Errorf("a record behind the end: %v", err)
+			}
+			if write(r); len(names(t, dir)) != len(all) {
+				t.Errorf("%d recordings, then %d", len(all), len(names(t, dir)))
+			}
+			data, err := os.ReadFile(filepath.Join(dir, all[0]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, _, err := read(data); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

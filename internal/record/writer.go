@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"slices"
 	"sync"
@@ -294,6 +295,17 @@ func (w *Writer) End(l event.Losses) error {
 		return fmt.Errorf("writing a recording: %w", err)
 	}
 	return nil
+}
+
+// stop waits for a block that is being written, and lets no other be: by the timer, or by a flight
+// recorder that was asked to write.
+func (w *Writer) stop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.timer.Stop()
+	if w.err == nil {
+		w.err = fs.ErrClosed
+	}
 }
 
 func (w *Writer) writeJSON(kind blockKind, v any) error {
