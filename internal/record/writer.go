@@ -231,13 +231,17 @@ func (w *Writer) booted() time.Time {
 	return w.source.Booted()
 }
 
+// clockStep is the least change of the time of day that another recording begins for. A clock that
+// is set a little again and again would fill a shelf with small recordings.
+const clockStep = 100 * time.Millisecond
+
 // part begins the next recording if the pending records may not have room in this one, which
 // has others, or if this one has another time of day than they.
 func (w *Writer) part() error {
 	if w.shelf == nil {
 		return nil
 	}
-	if w.booted().Equal(w.info.Boot) && (w.records == w.queued || w.fits()) {
+	if w.booted().Sub(w.info.Boot).Abs() < clockStep && (w.records == w.queued || w.fits()) {
 		return nil
 	}
 	return w.nextPart()
