@@ -103,11 +103,12 @@ func (c *cgroups) add(block []byte) error {
 		if m <= 0 || size > maxCgroupPath || size > uint64(len(block)) {
 			return damaged("the path of a cgroup is cut off, or it has more than %d bytes", maxCgroupPath)
 		}
-		if _, known := c.groups[id]; !known { // each part of a run begins anew
-			if c.text += int(size); c.text > maxCgroupText || len(c.groups) == maxCgroups {
+		old, known := c.groups[id] // each part of a run begins anew, and may know more
+		if g := groupOf(string(block[:size])); !known || old.Names == (container.Names{}) && g.Names != old.Names {
+			if c.text += int(size) - len(old.Path); c.text > maxCgroupText || !known && len(c.groups) == maxCgroups {
 				return damaged("it has the paths of too many cgroups")
 			}
-			c.groups[id] = groupOf(string(block[:size]))
+			c.groups[id] = g
 		}
 		block = block[size:]
 	}

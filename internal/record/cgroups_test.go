@@ -142,6 +142,40 @@ func TestCgroupsOfParts(t *testing.T) {
 	}
 }
 
+// TestCgroupsNamed: names that only a later part of a run has are those of the cgroup from there on, and
+// stay. They have room in place of what was known before.
+func TestCgroupsNamed(t *testing.T) {
+	entry := func(id uint64, g container.Group) []byte {
+		text := groupText(g)
+		return append(binary.AppendUvarint(binary.AppendUvarint(nil, id), uint64(len(text))), text...)
+	}
+	bare := container.Group{Path: "/" + strings.Repeat("x", 1000)}
+	named, other := bare, bare
+	named.Names, other.Names = container.Names{Container: "app", Pod: "web-0"}, container.Names{Container: "other"}
+	var c cgroups
+	for i, next := range []struct{ add, want container.Group }{{bare, bare}, {named, named}, {bare, named}, {other, named}} {
+		if err := c.add(entry(1, next.add)); err != nil || c.groups[1] != next.want {
+			t.Errorf("%d: %+v, %v", i, c.groups[1], err)
+		}
+	}
+	if want := len(groupText(named)); c.text != want {
+		t.Errorf("%d bytes, want %d", c.text, want)
+	}
+	c = cgroups{}
+	for id := range uint64(maxCgroups) {
+		if err := c.add(entry(id, container.Group{Path: "/"})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.add(entry(7, named)); err != nil || c.groups[7] != named {
+		t.Errorf("as many as there may be: %v", err)
+	}
+	c.text = maxCgroupText
+	if err := c.add(entry(8, named)); !errors.Is(err, errDamaged) {
+		t.Errorf("too long a name: %v", err)
+	}
+}
+
 // TestCgroupsDamaged: paths that claim too much are refused.
 func TestCgroupsDamaged(t *testing.T) {
 	entry := func(id, size uint64, path string) []byte {
