@@ -30,7 +30,7 @@ type Source struct {
 	Origin
 	// Booted returns Origin.Boot as it is by now, for each part of a recording. Nil: it does not change.
 	Booted func() time.Time
-	// Cgroup returns what is known of a cgroup, and always the same. It is nil if nothing is of any.
+	// Cgroup returns what is known of a cgroup by now. More may be known later. It is nil if nothing is of any.
 	Cgroup func(id uint64) container.Group
 	// Users names what stacks of processes have; nil if there are none.
 	Users *process.Symbols
