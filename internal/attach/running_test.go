@@ -519,7 +519,8 @@ func (k *fakeKernel) sessions(log io.Writer) *Tracer {
 	return tracer
 }
 
-// TestSessionsHung: the kernel is asked at intervals for sessions that hang, also when it has refused.
+// TestSessionsHung: the kernel is asked at intervals for sessions that hang, also when it has refused, which is said once until
+// it answers.
 func TestSessionsHung(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newFake(t)
@@ -531,13 +532,20 @@ func TestSessionsHung(t *testing.T) {
 		if n := len(k.done("iterate")); n != 3 || log.Len() != 0 {
 			t.Errorf("asked %d times; %s", n, log.String())
 		}
-		again, stop := context.WithTimeout(t.Context(), time.Second)
+		again, stop := context.WithCancel(t.Context())
 		defer stop()
-		k.refuse["iterator"] = unix.ENOMEM
 		k.log = nil
-		tracer.WatchHung(again, 300*time.Millisecond)
-		if n := len(k.done("iterate")); n != 3 || strings.Count(log.String(), "looking for sessions that hang: cannot allocate memory") != 1 {
-			t.Errorf("asked %d times; %s", n, log.String())
+		go tracer.WatchHung(again, 300*time.Millisecond)
+		for i, c := range []struct {
+			refused error
+			said    int
+		}{{unix.ENOMEM, 1}, {unix.ENOMEM, 1}, {nil, 1}, {unix.ENOMEM, 2}, {unix.ENOMEM, 2}} {
+			k.refuse["iterator"] = c.refused
+			time.Sleep(300 * time.Millisecond)
+			synctest.Wait()
+			if n := len(k.done("iterate")); n != i+1 || strings.Count(log.String(), "looking for sessions that hang: cannot allocate memory") != c.said {
+				t.Errorf("asked %d times; %s", n, log.String())
+			}
 		}
 	})
 }

@@ -67,7 +67,8 @@ func (o *Options) tellInterrupts() error {
 	return nil
 }
 
-// WatchHung calls ReportHung at intervals until ctx ends. An error, which may pass as a lack of memory does, is said once.
+// WatchHung calls ReportHung at intervals until ctx ends. Of errors in a row, which may pass as a lack of memory does, the
+// first is said.
 func (t *Tracer) WatchHung(ctx context.Context, every time.Duration) {
 	tick := time.NewTicker(max(every, 10*time.Millisecond))
 	defer tick.Stop()
@@ -77,10 +78,11 @@ func (t *Tracer) WatchHung(ctx context.Context, every time.Duration) {
 			return
 		case <-tick.C:
 		}
-		if err := t.ReportHung(); err != nil && !said {
-			said = true
+		err := t.ReportHung()
+		if err != nil && !said {
 			t.options.Log.Error("sessions that hang are not reported for now", "reason", err)
 		}
+		said = err != nil
 	}
 }
 
