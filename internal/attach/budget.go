@@ -54,8 +54,9 @@ func (t *Tracer) KeepWithin(ctx context.Context, b Budget) error {
 	}
 	s := sampler{tracer: t, asked: b.Asked}
 	s.own() // from here on
-	for said := 1.0; ; {
-		if !th.rising {
+	for said, guess := 1.0, b.Slowly; ; {
+		rising := th.rising
+		if !rising {
 			if err := t.runFor(ctx, sampleEvery-sampleTime, th.part); err != nil || ctx.Err() != nil {
 				return err
 			}
@@ -67,7 +68,8 @@ func (t *Tracer) KeepWithin(ctx context.Context, b Budget) error {
 		if err := th.next(takes); err != nil {
 			return err
 		}
-		if changedMuch(said, th.part) && !th.rising {
+		guess = guess && th.part < 1 && s.guesses(rising, takes > b.Share/2)
+		if changedMuch(said, th.part) && !th.rising && !guess {
 			said = th.part
 			b.Say(th.takes, th.part)
 		}
@@ -119,8 +121,8 @@ func wait(ctx context.Context, d time.Duration) {
 type sampler struct {
 	tracer *Tracer
 	asked  bool
-	// blind says that the kernel does not measure programs for us.
-	blind bool
+	// blind says that the kernel does not measure programs for us, unmeasured that it did not for the last sample.
+	blind, unmeasured bool
 	// Of ksnoop itself, at the last look: when that was, its CPU time, and how many records it had read.
 	at      time.Time
 	cpu     time.Duration
@@ -132,18 +134,32 @@ type sampler struct {
 // would say more of the machine's other work.
 func (s *sampler) sample(ctx context.Context, th *throttle) (float64, error) {
 	stats := s.measure()
-	before, begin := s.tracer.programTime(), time.Now()
+	s.unmeasured = stats == nil
+	before, begin := s.programTime(), time.Now()
 	err := s.tracer.runFor(ctx, sampleTime, th.part)
 	lasted := time.Since(begin)
-	took := s.tracer.programTime() - before
-	if stats == nil && th.rising {
-		took = max(took, lasted-sampleTime)
-	}
-	if stats != nil {
+	took := s.programTime() - before
+	switch {
+	case stats != nil:
 		err = errors.Join(err, stats.Close())
+	case th.rising:
+		took = lasted - sampleTime
 	}
 	return float64(took)/float64(lasted) + s.own(), err
 }
+
+// programTime is what programs have taken, 0 where that is not measured.
+func (s *sampler) programTime() time.Duration {
+	if s.unmeasured {
+		return 0
+	}
+	return s.tracer.programTime()
+}
+
+// guesses reports whether the part of the time in which programs run has no measured reason: the last sample went by late timers,
+// as it does while the part rises, or by what ksnoop itself takes, which is not much. Nobody is told then: the machine's other
+// work may be the reason.
+func (s *sampler) guesses(rising, much bool) bool { return s.unmeasured && (rising || !much) }
 
 // measure has the kernel measure programs until what it returns is closed: nil if the kernel does not.
 func (s *sampler) measure() io.Closer {

@@ -83,6 +83,7 @@ type fakeKernel struct {
 	on             bool
 	late           time.Duration // how much later than it is due a pause begins
 	since          time.Time     // of the last switch
+	asked          int           // how often it was read what a program took
 	took           time.Duration
 	skips          uint64        // of every program
 	lookupPolicy   uint32        // the scheduling policy of the thread that last looked something up
@@ -378,6 +379,7 @@ type fakeProgram struct {
 }
 
 func (p *fakeProgram) Stats() (*ebpf.ProgramStats, error) {
+	p.k.asked++
 	return &ebpf.ProgramStats{Runtime: p.k.runtime(), RecursionMisses: p.k.skips}, nil
 }
 

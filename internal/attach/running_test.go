@@ -446,6 +446,7 @@ func TestKeepWithinBlind(t *testing.T) {
 			tracer := k.attached(func(o *Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 			defer cancel()
+			k.asked = 0
 			if err := tracer.KeepWithin(ctx, Budget{Share: 0.1, Asked: asked}); err != nil {
 				t.Fatal(err)
 			}
@@ -456,12 +457,15 @@ func TestKeepWithinBlind(t *testing.T) {
 			if n := len(k.done("+statistics")); n != 1 {
 				t.Errorf("asked %v: tried %d times", asked, n)
 			}
+			if k.asked != 0 {
+				t.Errorf("asked %v: read %d times what programs took", asked, k.asked)
+			}
 		})
 	}
 }
 
 // TestKeepWithinSlowlyBlind: what begins slowly does so also where the kernel does not measure programs, and goes on slowly
-// where they keep ksnoop from its turn.
+// where they keep ksnoop from its turn. That is a guess, and nothing is said of it, also while all calls come to be looked at.
 func TestKeepWithinSlowlyBlind(t *testing.T) {
 	for _, c := range []struct {
 		refused     error
@@ -481,13 +485,42 @@ func TestKeepWithinSlowlyBlind(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
-			if err := tracer.KeepWithin(ctx, Budget{Share: 0.25, Slowly: true, Say: func(float64, float64) {}}); err != nil {
+			say := func(takes, part float64) { t.Errorf("%v, late by %v: said %v, %v", c.refused, c.late, takes, part) }
+			b := Budget{Share: 0.25, Slowly: true, Say: say}
+			if err := tracer.KeepWithin(ctx, b); err != nil {
 				t.Fatal(err)
 			}
 			if paused := tracer.pausedFor(); paused < c.least || paused > c.most {
 				t.Errorf("%v, late by %v: paused for %v, want %v to %v", c.refused, c.late, paused, c.least, c.most)
 			}
+			if err := tracer.StartPaused(); err != nil {
+				t.Fatal(err)
+			}
+			again, stop := context.WithTimeout(t.Context(), 20*time.Second)
+			defer stop()
+			if err := tracer.KeepWithin(again, b); err != nil {
+				t.Fatal(err)
+			}
+			if !k.on {
+				t.Errorf("%v, late by %v: paused in the end", c.refused, c.late)
+			}
 		})
+	}
+}
+
+// TestGuesses: what is measured is no guess, nor is what ksnoop itself takes much of.
+func TestGuesses(t *testing.T) {
+	for _, c := range []struct{ unmeasured, rising, much, want bool }{
+		{false, true, true, false},
+		{false, false, false, false},
+		{true, true, true, true},
+		{true, false, false, true},
+		{true, false, true, false},
+	} {
+		s := sampler{unmeasured: c.unmeasured}
+		if got := s.guesses(c.rising, c.much); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
 	}
 }
 
