@@ -102,7 +102,8 @@ func (s *Shelf) next() (*destination.File, error) {
 
 // look finds what may be removed, and the greatest name in the directory. The next name is to
 // be greater: the clock may have been set back since an earlier run, and the newest recording
-// would be taken for the oldest.
+// would be taken for the oldest. What it has found finished before, it does not open again: it runs
+// while records wait.
 func (s *Shelf) look() error {
 	if s.keep == 0 && s.name != "" {
 		return nil
@@ -111,12 +112,20 @@ func (s *Shelf) look() error {
 	if err != nil {
 		return err
 	}
+	known := map[string]finished{}
+	for _, f := range s.old {
+		known[f.path] = f
+	}
 	s.old = nil
 	for _, e := range entries {
 		if _, err := time.Parse(shelfName, e.Name()); err != nil || !shelfNames.MatchString(e.Name()) {
 			continue
 		}
 		path := filepath.Join(s.dir, e.Name())
+		if f, ok := known[path]; ok {
+			s.old = append(s.old, f)
+			continue
+		}
 		size, writing, own := inspect(path)
 		if own {
 			s.name = max(s.name, e.Name())

@@ -345,6 +345,44 @@ func TestKeep(t *testing.T) {
 	}
 }
 
+// TestShelfLook: what was finished is not opened again. What another ksnoop has begun or finished since
+// is found, and what somebody has removed is not.
+func TestShelfLook(t *testing.T) {
+	f := newFixture(t, layout.MethodAuto, "vfs_read")
+	dir, whole := t.TempDir(), f.bytes(t)
+	shelf, err := OpenShelf(dir, 1<<20, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	look := func(want ...string) {
+		t.Helper()
+		if err := shelf.look(); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, f := range shelf.old {
+			if got = append(got, filepath.Base(f.path)); f.size != int64(len(whole)) {
+				t.Errorf("%s: %d bytes", f.path, f.size)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("found %q, want %q", got, want)
+		}
+	}
+	first, second, third := put(t, dir, began(2020, 1), whole), put(t, dir, began(2020, 2), whole), put(t, dir, began(2020, 4), whole)
+	other, err := os.OpenFile(filepath.Join(dir, third), os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock(other)
+	look(first, second)
+	put(t, dir, second, []byte("not a recording")) // seen only by who opens it
+	if err := errors.Join(other.Close(), os.Remove(filepath.Join(dir, first))); err != nil {
+		t.Fatal(err)
+	}
+	look(second, put(t, dir, began(2020, 3), whole), third)
+}
+
 // TestKeepLarge: runs that fail soon do not remove what others have recorded, but for the room that
 // they need; and there is an end to how many recordings they leave.
 func TestKeepLarge(t *testing.T) {
