@@ -52,7 +52,7 @@ type Guest struct {
 var virtioModules = [...]string{"virtio_pci", "virtio_console"}
 
 // bootPatience is many times what a boot takes on a busy machine.
-const bootPatience = 3 * time.Minute
+const bootPatience = 10 * time.Minute
 
 // Start boots the guest and returns when it is ready for commands.
 func (g Guest) Start(ctx context.Context) (*Machine, error) {
