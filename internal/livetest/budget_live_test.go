@@ -16,6 +16,9 @@ import (
 // pausedTime matches what is said at the end of a run with pauses.
 var pausedTime = regexp.MustCompile(`(?m)^ksnoop: ([0-9]+) milliseconds? in which no calls were looked at`)
 
+// tooMuch is said where a run ends since tracing takes too much whatever it looks at. What is allowed follows.
+const tooMuch = "and still would if it looked at next to no calls; --max-cpu allows "
+
 // TestLiveMaxCPU: tracing that takes more of the machine than it may looks at fewer calls, whole
 // ones, and says so; where that does not help it ends, and nothing stays attached.
 func TestLiveMaxCPU(t *testing.T) {
@@ -29,7 +32,8 @@ func TestLiveMaxCPU(t *testing.T) {
 	}
 	out, errs, status := flooded("--for="+livetest.Patience(7*time.Second).String(), "--max-cpu=5%", "vfs_read(count == 43, *file, return == 43)")
 	begun, ended := len(blocksOf(out)), strings.Count(out, "\n);\n")
-	if status != 0 || begun == 0 || begun != ended || !strings.Contains(errs, "--max-cpu allows 5%: calls are looked at for ") || sum(t, pausedTime, errs) == 0 {
+	kept := status == 0 || status == exitFailed && strings.Contains(errs, tooMuch) // of a slow machine tracing takes a larger part
+	if !kept || begun == 0 || begun != ended || !strings.Contains(errs, "--max-cpu allows 5%: calls are looked at for ") || sum(t, pausedTime, errs) == 0 {
 		t.Errorf("status %d, %d records of which %d are whole:\n%s", status, begun, ended, errs)
 	}
 	if os.Getenv("KSNOOP_SOAK") == "" {
@@ -37,7 +41,7 @@ func TestLiveMaxCPU(t *testing.T) {
 		return
 	}
 	_, errs, status = flooded("--for=1m", "--max-cpu=1%", "vfs_read(count == 42)")
-	if status != exitFailed || !strings.Contains(errs, "and still would if it looked at next to no calls; --max-cpu allows 1%") {
+	if status != exitFailed || !strings.Contains(errs, tooMuch+"1%") {
 		t.Errorf("status %d\n%s", status, errs)
 	}
 }
