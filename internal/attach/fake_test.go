@@ -64,20 +64,22 @@ type fakeKernel struct {
 	lacks            []Capability
 	refuse           map[string]error // of the engine: by what is done
 
-	types   *btf.Spec
-	events  string            // the folder of tracefs
-	ids     map[uint64]string // of events
-	log     []string          // all that was done, in order
-	held    []string          // what is open, in the order in which it was opened
-	values  map[string]any
-	tables  map[string]map[any]any
-	mapped  map[string][]byte
-	gone    []int // the processes that have ended
-	mu      sync.Mutex
-	sent    [][]byte      // the records in the ring buffer
-	emptied func()        // what happens when it has been found empty
-	slow    time.Duration // to read one
-	answer  bool          // a call of harmless is seen
+	types  *btf.Spec
+	events string            // the folder of tracefs
+	ids    map[uint64]string // of events
+	log    []string          // all that was done, in order
+	held   []string          // what is open, in the order in which it was opened
+	values map[string]any
+	tables map[string]map[any]any
+	mapped map[string][]byte
+	gone   []int // the processes that have ended
+
+	iterations []error // of the next ones, in order
+	mu         sync.Mutex
+	sent       [][]byte      // the records in the ring buffer
+	emptied    func()        // what happens when it has been found empty
+	slow       time.Duration // to read one
+	answer     bool          // a call of harmless is seen
 	// What programs take of a CPU: always, and while they are on.
 	always, looked float64
 	on             bool
@@ -540,7 +542,11 @@ func (p *fakeProgram) call() error {
 
 func (p *fakeProgram) iterate() (io.ReadCloser, error) {
 	p.k.note("iterate %s", p.of)
-	return io.NopCloser(bytes.NewReader(nil)), p.k.refuse["iterator"]
+	err := p.k.refuse["iterator"]
+	if len(p.k.iterations) > 0 {
+		err, p.k.iterations = p.k.iterations[0], p.k.iterations[1:]
+	}
+	return io.NopCloser(bytes.NewReader(nil)), err
 }
 
 type fakeEngine struct {

@@ -43,7 +43,7 @@ var skipped = regexp.MustCompile(`(?m)^ksnoop: ([1-9]\d*) calls? or returns? not
 // what the test is after: there is another one, but not for ever.
 func printed(t *testing.T, name string, args ...string) (stdout, stderr string, status int) {
 	t.Helper()
-	for range 5 {
+	for range 12 {
 		stdout, stderr, status = printedOnce(t, name, args...)
 		if !skipped.MatchString(stderr) || !preempts(t) {
 			break
