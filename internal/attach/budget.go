@@ -54,7 +54,7 @@ func (t *Tracer) KeepWithin(ctx context.Context, b Budget) error {
 	}
 	s := sampler{tracer: t, asked: b.Asked}
 	s.own() // from here on
-	for said, guess := 1.0, b.Slowly; ; {
+	for said := 1.0; ; {
 		rising := th.rising
 		if !rising {
 			if err := t.runFor(ctx, sampleEvery-sampleTime, th.part); err != nil || ctx.Err() != nil {
@@ -68,8 +68,9 @@ func (t *Tracer) KeepWithin(ctx context.Context, b Budget) error {
 		if err := th.next(takes); err != nil {
 			return err
 		}
-		guess = guess && th.part < 1 && s.guesses(rising, takes > b.Share/2)
-		if changedMuch(said, th.part) && !th.rising && !guess {
+		// Of guesses only the end is said, if there was a reason to begin.
+		known := !s.guesses(rising, takes > b.Share/2) || said < 1 && th.part == 1
+		if changedMuch(said, th.part) && !th.rising && known {
 			said = th.part
 			b.Say(th.takes, th.part)
 		}

@@ -552,8 +552,8 @@ func (k *fakeKernel) sessions(log io.Writer) *Tracer {
 	return tracer
 }
 
-// TestSessionsHung: the kernel is asked at intervals for sessions that hang, also when it has refused, which is said once until
-// it answers.
+// TestSessionsHung: the kernel is asked at intervals for sessions that hang, also when it has refused. That is said once a minute, and
+// when it refuses for another reason.
 func TestSessionsHung(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newFake(t)
@@ -565,12 +565,22 @@ func TestSessionsHung(t *testing.T) {
 		if n := len(k.done("iterate")); n != 3 || log.Len() != 0 {
 			t.Errorf("asked %d times; %s", n, log.String())
 		}
-		k.log, k.iterations = nil, []error{unix.ENOMEM, unix.ENOMEM, nil, unix.ENOMEM, unix.ENOMEM}
-		again, stop := context.WithTimeout(t.Context(), 1600*time.Millisecond)
-		defer stop()
-		tracer.WatchHung(again, 300*time.Millisecond)
-		if n := len(k.done("iterate")); n != 5 || strings.Count(log.String(), "looking for sessions that hang: cannot allocate memory") != 2 {
-			t.Errorf("asked %d times; %s", n, log.String())
+		for _, c := range []struct {
+			answers []error
+			said    int
+		}{
+			{[]error{unix.ENOMEM, unix.ENOMEM, nil, unix.ENOMEM, unix.ENOMEM}, 1},
+			{[]error{unix.ENOMEM, unix.EPERM, unix.EPERM}, 2},
+			{slices.Repeat([]error{unix.ENOMEM, nil}, 205), 3}, // two minutes and three seconds
+		} {
+			log.Reset()
+			k.log, k.iterations = nil, c.answers
+			again, stop := context.WithTimeout(t.Context(), time.Duration(len(c.answers))*300*time.Millisecond+time.Millisecond)
+			tracer.WatchHung(again, 300*time.Millisecond)
+			stop()
+			if n, said := len(k.done("iterate")), strings.Count(log.String(), "looking for sessions that hang: "); n != len(c.answers) || said != c.said {
+				t.Errorf("%v: asked %d times, said %d times, want %d", c.answers, n, said, c.said)
+			}
 		}
 	})
 }

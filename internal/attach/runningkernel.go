@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"strings"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -73,10 +75,24 @@ func (running) loadedProgram(id ebpf.ProgramID) (object, error) {
 	return p, nil
 }
 
-func (running) measure() (io.Closer, error) { return ebpf.EnableStats(unix.BPF_STATS_RUN_TIME) }
-func (running) tracefs() tracefs            { return mountedTracefs() }
-func (running) pidsAreOurs() bool           { return inInitialNamespace() }
-func (running) ended(pid int) bool          { return errors.Is(unix.Kill(pid, 0), unix.ESRCH) }
+// measure needs CAP_SYS_ADMIN, unless the administrator has the kernel measure all the time.
+func (running) measure() (io.Closer, error) {
+	stats, err := ebpf.EnableStats(unix.BPF_STATS_RUN_TIME)
+	if errors.Is(err, unix.EPERM) && measuresAlways() {
+		return io.NopCloser(nil), nil
+	}
+	return stats, err
+}
+
+// measuresAlways reports whether kernel.bpf_stats_enabled is set.
+func measuresAlways() bool {
+	b, err := os.ReadFile("/proc/sys/kernel/bpf_stats_enabled")
+	return err == nil && strings.TrimSpace(string(b)) == "1"
+}
+
+func (running) tracefs() tracefs   { return mountedTracefs() }
+func (running) pidsAreOurs() bool  { return inInitialNamespace() }
+func (running) ended(pid int) bool { return errors.Is(unix.Kill(pid, 0), unix.ESRCH) }
 
 func (r running) has(c Capability) error {
 	if r.types == nil {

@@ -67,22 +67,23 @@ func (o *Options) tellInterrupts() error {
 	return nil
 }
 
-// WatchHung calls ReportHung at intervals until ctx ends. Of errors in a row, which may pass as a lack of memory does, the
-// first is said.
+// WatchHung calls ReportHung at intervals until ctx ends. An error, which may pass as a lack of memory does, is said once a
+// minute at most, unless another one comes between.
 func (t *Tracer) WatchHung(ctx context.Context, every time.Duration) {
 	tick := time.NewTicker(max(every, 10*time.Millisecond))
 	defer tick.Stop()
-	for said := false; ; {
+	var said string
+	var at time.Time
+	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
-		err := t.ReportHung()
-		if err != nil && !said {
+		if err := t.ReportHung(); err != nil && (err.Error() != said || time.Since(at) >= time.Minute) {
+			said, at = err.Error(), time.Now()
 			t.options.Log.Error("sessions that hang are not reported for now", "reason", err)
 		}
-		said = err != nil
 	}
 }
 
