@@ -231,9 +231,9 @@ func liveTests(ctx context.Context, o options, t *tally) error {
 		l.tally = &tally{w: t.w}
 		guests = append(guests, l)
 	}
-	// A guest runs on one thread, so guests run side by side. Tests wait now and then, so there is one guest more than CPUs.
+	// A guest runs on one thread, so guests run side by side. Tests wait now and then, so there are two guests more than CPUs.
 	var g errgroup.Group
-	g.SetLimit(runtime.NumCPU() + 1)
+	g.SetLimit(runtime.NumCPU() + 2)
 	for _, l := range guests {
 		g.Go(func() error {
 			defer l.close()
