@@ -117,7 +117,8 @@ func unitTests(ctx context.Context, o options, t *tally) error {
 }
 
 func unitTest(ctx context.Context, o options, r unitRun, t *tally) error {
-	args := slices.Concat([]string{"test", "-json", "-timeout", unitTimeout(o.all).String()}, r.flags, r.packages)
+	// make check vets everything.
+	args := slices.Concat([]string{"test", "-json", "-vet=off", "-timeout", unitTimeout(o.all).String()}, r.flags, r.packages)
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%.1f", livetest.SlowEnv, contention()), vm.KernelsEnv+"="+kernelList(o.kernels))
 	cmd.Stderr = os.Stderr
