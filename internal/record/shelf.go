@@ -29,7 +29,35 @@ type Shelf struct {
 // A finished recording is one that nobody is writing.
 type finished struct {
 	path string
-	size int64
+	fileState
+}
+
+// A fileState tells whether a file is as it was. It is another one if another file gets the name, and after a write
+// or a change of the owner. Size and owner are part of it since times are as coarse as the kernel's tick.
+type fileState struct {
+	dev, ino uint64
+	owner    uint32
+	size     int64
+	changed  syscall.Timespec
+}
+
+// stateOf returns false if the system does not tell.
+func stateOf(info fs.FileInfo) (is fileState, ok bool) {
+	s, ok := info.Sys().(*syscall.Stat_t)
+	if ok {
+		is = fileState{s.Dev, s.Ino, s.Uid, s.Size, s.Ctim}
+	}
+	return is, ok
+}
+
+// unchanged reports whether what has the recording's name now is as it was found. This opens no file.
+func (f finished) unchanged(entry fs.DirEntry) bool {
+	info, err := entry.Info()
+	if err != nil {
+		return false
+	}
+	now, ok := stateOf(info)
+	return ok && now == f.fileState
 }
 
 // ShelfCounts are of a run: how many recordings it made, and how many, its own and older
@@ -102,8 +130,8 @@ func (s *Shelf) next() (*destination.File, error) {
 
 // look finds what may be removed, and the greatest name in the directory. The next name is to
 // be greater: the clock may have been set back since an earlier run, and the newest recording
-// would be taken for the oldest. What it has found finished before, it does not open again: it runs
-// while records wait.
+// would be taken for the oldest. It runs while records wait, so it opens no file again that is as it was when
+// it was found finished.
 func (s *Shelf) look() error {
 	if s.keep == 0 && s.name != "" {
 		return nil
@@ -122,16 +150,16 @@ func (s *Shelf) look() error {
 			continue
 		}
 		path := filepath.Join(s.dir, e.Name())
-		if f, ok := known[path]; ok {
+		if f, ok := known[path]; ok && f.unchanged(e) {
 			s.old = append(s.old, f)
 			continue
 		}
-		size, writing, own := inspect(path)
+		is, writing, own := inspect(path)
 		if own {
 			s.name = max(s.name, e.Name())
 		}
 		if own && !writing {
-			s.old = append(s.old, finished{path, size})
+			s.old = append(s.old, finished{path, is})
 		}
 	}
 	return nil
@@ -161,7 +189,8 @@ const mostSmall = 100
 
 // prune removes the oldest recordings if there is no room for all of them and size bytes of
 // the newest one. What counts is bytes that are written: a run that fails again and again leaves
-// small recordings, which must not take the place of large ones.
+// small recordings, which must not take the place of large ones. Since look has seen a file it may have become
+// one that is to stay. Then it does not count any more.
 func (s *Shelf) prune(size int64) error {
 	if s == nil || s.keep == 0 {
 		return nil
@@ -170,11 +199,13 @@ func (s *Shelf) prune(size int64) error {
 		size += f.size
 	}
 	for len(s.old) > 0 && ((size-1)/s.limit >= int64(s.keep) || len(s.old)/mostSmall >= s.keep) {
-		switch err := os.Remove(s.old[0].path); {
-		case err == nil:
-			s.counts.Removed++
-		case !errors.Is(err, fs.ErrNotExist):
-			return err
+		if _, writing, own := inspect(s.old[0].path); own && !writing {
+			switch err := os.Remove(s.old[0].path); {
+			case err == nil:
+				s.counts.Removed++
+			case !errors.Is(err, fs.ErrNotExist):
+				return err
+			}
 		}
 		size -= s.old[0].size
 		s.old = s.old[1:]
@@ -182,18 +213,18 @@ func (s *Shelf) prune(size int64) error {
 	return nil
 }
 
-// inspect returns how large a file is and whether somebody is writing it, if it is a recording
+// inspect returns what a file is and whether somebody is writing it, if it is a recording
 // that this user's ksnoop has made. Nothing else is ever removed, whatever its name is.
-func inspect(path string) (size int64, writing, own bool) {
+func inspect(path string) (is fileState, writing, own bool) {
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return 0, false, false
+		return fileState{}, false, false
 	}
 	defer file.Close()
 	info, err := file.Stat()
 	if err != nil || !info.Mode().IsRegular() {
-		return 0, false, false
+		return fileState{}, false, false
 	}
-	owner, ok := info.Sys().(*syscall.Stat_t)
-	return info.Size(), isLocked(file), ok && int(owner.Uid) == os.Geteuid() && Is(file)
+	is, ok := stateOf(info)
+	return is, isLocked(file), ok && int(is.owner) == os.Geteuid() && Is(file)
 }

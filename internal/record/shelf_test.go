@@ -17,6 +17,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/event"
+	"github.com/ksnoop/ksnoop/internal/livetest"
 	"github.com/ksnoop/ksnoop/layout"
 )
 
@@ -345,8 +346,8 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// TestShelfLook: what was finished is not opened again. What another ksnoop has begun or finished since
-// is found, and what somebody has removed is not.
+// TestShelfLook: what was finished is not opened again, unless it has changed. What another ksnoop has begun or
+// finished since is found, and what somebody has removed or put in its place is not.
 func TestShelfLook(t *testing.T) {
 	f := newFixture(t, layout.MethodAuto, "vfs_read")
 	dir, whole := t.TempDir(), f.bytes(t)
@@ -361,8 +362,9 @@ func TestShelfLook(t *testing.T) {
 		}
 		var got []string
 		for _, f := range shelf.old {
-			if got = append(got, filepath.Base(f.path)); f.size != int64(len(whole)) {
-				t.Errorf("%s: %d bytes", f.path, f.size)
+			got = append(got, filepath.Base(f.path))
+			if info, err := os.Stat(f.path); err != nil || f.size != info.Size() {
+				t.Errorf("%s: %d bytes: %v", f.path, f.size, err)
 			}
 		}
 		if !slices.Equal(got, want) {
@@ -376,11 +378,61 @@ func TestShelfLook(t *testing.T) {
 	}
 	lock(other)
 	look(first, second)
-	put(t, dir, second, []byte("not a recording")) // seen only by who opens it
+	opened := livetest.Opens(t, filepath.Join(dir, second))
 	if err := errors.Join(other.Close(), os.Remove(filepath.Join(dir, first))); err != nil {
 		t.Fatal(err)
 	}
 	look(second, put(t, dir, began(2020, 3), whole), third)
+	if opened() {
+		t.Error("a recording that is as it was is opened again")
+	}
+	grown := put(t, dir, began(2020, 3), append(whole, whole...))
+	look(second, grown, third)
+	put(t, dir, grown, []byte("not a recording"))
+	putLink(t, dir, second)
+	look(third)
+	if err := os.Chown(filepath.Join(dir, third), os.Geteuid()+1, -1); err != nil {
+		t.Log(err) // only root gives files away
+		return
+	}
+	look()
+}
+
+// putLink has a link take the place of a recording, as who moves it to another disk may do.
+func putLink(t *testing.T, dir, name string) {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := errors.Join(os.Rename(path, path+".moved"), os.Symlink(name+".moved", path)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestPruneChanged: what a recording has become since it was found is not removed, and does not count.
+func TestPruneChanged(t *testing.T) {
+	f := newFixture(t, layout.MethodAuto, "vfs_read")
+	dir, whole := t.TempDir(), f.bytes(t)
+	link, written, old, left := put(t, dir, began(2020, 1), whole), put(t, dir, began(2020, 2), whole), put(t, dir, began(2020, 3), whole), put(t, dir, began(2020, 4), whole)
+	size := int64(len(whole))
+	shelf, err := OpenShelf(dir, 2*size, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := shelf.look(); err != nil || len(shelf.old) != 4 {
+		t.Fatalf("%v, %v", shelf.old, err)
+	}
+	putLink(t, dir, link)
+	file, err := os.OpenFile(filepath.Join(dir, written), os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	lock(file)
+	if err := shelf.prune(size); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := names(t, dir), []string{link, link + ".moved", written, left}; !slices.Equal(got, want) || shelf.Counts().Removed != 1 {
+		t.Errorf("left %q, want all but %q, %+v", got, old, shelf.Counts())
+	}
 }
 
 // TestKeepLarge: runs that fail soon do not remove what others have recorded, but for the room that
