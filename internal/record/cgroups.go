@@ -75,17 +75,22 @@ func groupOf(text string) (g container.Group) {
 	parts := strings.Split(text, "\x00")
 	for i, to := range [...]*string{&g.Path, &g.Container, &g.Pod, &g.Namespace} {
 		if i < len(parts) {
-			*to = parts[i]
+			*to = strings.Clone(parts[i]) // which does not keep the rest in memory
 		}
 	}
 	g.Names = g.Names.Clean()
 	return g
 }
 
+// groupSize returns how many bytes a cgroup's path and names take.
+func groupSize(g container.Group) int {
+	return len(g.Path) + len(g.Container) + len(g.Pod) + len(g.Namespace)
+}
+
 // cgroups are those of a recording, by ID.
 type cgroups struct {
 	groups map[uint64]container.Group
-	text   int
+	text   int // the sizes of all
 }
 
 // add adds the paths of a block.
@@ -103,9 +108,10 @@ func (c *cgroups) add(block []byte) error {
 		if m <= 0 || size > maxCgroupPath || size > uint64(len(block)) {
 			return damaged("the path of a cgroup is cut off, or it has more than %d bytes", maxCgroupPath)
 		}
-		old, known := c.groups[id] // each part of a run begins anew, and may know more
-		if g := groupOf(string(block[:size])); !known || old.Names == (container.Names{}) && g.Names != old.Names {
-			if c.text += int(size) - len(old.Path); c.text > maxCgroupText || !known && len(c.groups) == maxCgroups {
+		old, known := c.groups[id] // each part of a run begins anew, and may know more: names come one by one
+		g := groupOf(string(block[:size]))
+		if g.Names = old.Names.Or(g.Names); !known || g.Names != old.Names {
+			if c.text += groupSize(g) - groupSize(old); c.text > maxCgroupText || !known && len(c.groups) == maxCgroups {
 				return damaged("it has the paths of too many cgroups")
 			}
 			c.groups[id] = g

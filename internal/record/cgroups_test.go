@@ -143,22 +143,24 @@ func TestCgroupsOfParts(t *testing.T) {
 }
 
 // TestCgroupsNamed: names that only a later part of a run has are those of the cgroup from there on, and
-// stay. They have room in place of what was known before.
+// stay, one by one. They have room in place of what was known before.
 func TestCgroupsNamed(t *testing.T) {
 	entry := func(id uint64, g container.Group) []byte {
 		text := groupText(g)
 		return append(binary.AppendUvarint(binary.AppendUvarint(nil, id), uint64(len(text))), text...)
 	}
 	bare := container.Group{Path: "/" + strings.Repeat("x", 1000)}
-	named, other := bare, bare
-	named.Names, other.Names = container.Names{Container: "app", Pod: "web-0"}, container.Names{Container: "other"}
+	first, named, other := bare, bare, bare
+	first.Names, named.Names, other.Names = container.Names{Container: "app"}, container.Names{Container: "app", Pod: "web-0"}, container.Names{Container: "other"}
+	pod := bare
+	pod.Names = container.Names{Pod: "web-0"}
 	var c cgroups
-	for i, next := range []struct{ add, want container.Group }{{bare, bare}, {named, named}, {bare, named}, {other, named}} {
+	for i, next := range []struct{ add, want container.Group }{{bare, bare}, {first, first}, {pod, named}, {bare, named}, {named, named}, {other, named}} {
 		if err := c.add(entry(1, next.add)); err != nil || c.groups[1] != next.want {
 			t.Errorf("%d: %+v, %v", i, c.groups[1], err)
 		}
 	}
-	if want := len(groupText(named)); c.text != want {
+	if want := len(named.Path + named.Container + named.Pod); c.text != want {
 		t.Errorf("%d bytes, want %d", c.text, want)
 	}
 	c = cgroups{}
@@ -243,20 +245,22 @@ func TestCgroupsOfFlight(t *testing.T) {
 // FuzzCgroups: whatever is in a block of cgroups, its paths take no more than they may.
 func FuzzCgroups(f *testing.F) {
 	f.Add([]byte("\x05\x02/a\x80\x01\x01/\x07\x07/a\x00b\x00c\x00"))
+	f.Add([]byte("\x07\x04/a\x00b\x07\x05/\x00\x00c\x00\x07\x02\x00b\x08\x02\x00b"))
 	f.Fuzz(func(t *testing.T, block []byte) {
 		var c cgroups
-		if err := c.add(block); err != nil && !errors.Is(err, errDamaged) {
+		err := c.add(block)
+		if err != nil && !errors.Is(err, errDamaged) {
 			t.Error(err)
 		}
 		sum := 0
 		for _, g := range c.groups {
-			n := len(g.Path) + len(g.Container) + len(g.Pod) + len(g.Namespace)
-			if sum += n; n > maxCgroupPath {
-				t.Errorf("a cgroup of %d bytes", n)
+			sum += groupSize(g)
+			if len(g.Path) > maxCgroupPath {
+				t.Errorf("a path of %d bytes", len(g.Path))
 			}
 		}
-		if len(c.groups) > maxCgroups || sum > len(block) {
-			t.Errorf("%d paths of %d bytes from %d", len(c.groups), sum, len(block))
+		if len(c.groups) > maxCgroups || sum > len(block) || err == nil && sum != c.text {
+			t.Errorf("%d paths of %d bytes, counted as %d, from %d", len(c.groups), sum, c.text, len(block))
 		}
 	})
 }
