@@ -168,14 +168,15 @@ func TestRotateFlight(t *testing.T) {
 	}
 }
 
-// TestRotateClock: where the time of day was set, another recording begins, which has the new one. None
-// does for less than 100 ms, but for what these add up to.
+// TestRotateClock: where the time of day was set, another recording begins, which has the new one. While a
+// recording is young, none begins for less than 10 s, but for what smaller steps add up to.
 func TestRotateClock(t *testing.T) {
 	f := newFixture(t, layout.MethodKprobe, "ip_send_skb(*skb)")
 	f.records(200)
 	first := time.Unix(1e9, 0).UTC()
-	// The third of four blocks is 100 ms away from the beginning of its recording.
-	times, calls := []time.Duration{0, 0, 99 * time.Millisecond, 100 * time.Millisecond, 100 * time.Millisecond, time.Millisecond}, 0
+	// The third of four blocks is 10 s away from the beginning of its recording.
+	const step = 10 * time.Second
+	times, calls := []time.Duration{0, 0, step - 1, step, step, 1}, 0
 	f.source.Boot, f.source.Booted = first, func() time.Time {
 		calls++
 		return first.Add(times[calls-1])
@@ -199,8 +200,32 @@ func TestRotateClock(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := first.Add(time.Duration(i) * 100 * time.Millisecond); !r.Info().Boot.Equal(want) || len(records) != 100 {
+		if want := first.Add(time.Duration(i) * step); !r.Info().Boot.Equal(want) || len(records) != 100 {
 			t.Errorf("%s: %d records, booted %v, want %v", name, len(records), r.Info().Boot, want)
+		}
+	}
+}
+
+// TestRotateClockSteps: a clock that is set a little again and again begins a recording once a minute at most.
+func TestRotateClockSteps(t *testing.T) {
+	boot := time.Unix(1e9, 0)
+	for _, tt := range []struct {
+		age, step time.Duration
+		want      bool
+	}{
+		{time.Hour, 0, false},
+		{time.Hour, 99 * time.Millisecond, false},
+		{time.Hour, 100 * time.Millisecond, true},
+		{time.Minute, -100 * time.Millisecond, true},
+		{time.Minute / 2, 100 * time.Millisecond, false},
+		{time.Minute / 2, -9 * time.Second, false},
+		{time.Minute / 2, 10 * time.Second, true},
+		{0, -10 * time.Second, true},
+	} {
+		w := Writer{begun: time.Now().Add(-tt.age), source: Source{Booted: func() time.Time { return boot.Add(tt.step) }}}
+		w.info.Boot = boot
+		if got := w.clockSet(); got != tt.want {
+			t.Errorf("set by %v after %v: another recording begins: %t", tt.step, tt.age, got)
 		}
 	}
 }

@@ -42,7 +42,8 @@ type Writer struct {
 	err     error  // of out, which cannot be used after that
 
 	info   Info
-	head   []byte // the blocks between info and records
+	begun  time.Time // when this recording was
+	head   []byte    // the blocks between info and records
 	source Source
 	plan   *plan.Plan
 	// shelf has the next recording when this one would be larger than its limit; nil if there
@@ -126,7 +127,7 @@ func (w *Writer) begin(to io.Writer) error {
 	if !w.source.Full {
 		w.names = newNamer(w.source.View, w.plan)
 	}
-	w.info.Boot = w.booted()
+	w.info.Boot, w.begun = w.booted(), time.Now()
 	var err error
 	if w.inSeries {
 		w.out.w = to
@@ -231,9 +232,20 @@ func (w *Writer) booted() time.Time {
 	return w.source.Booted()
 }
 
-// clockStep is the least change of the time of day that another recording begins for. A clock that
-// is set a little again and again would fill a shelf with small recordings.
-const clockStep = 100 * time.Millisecond
+// A change of the time of day by clockStep begins another recording. While this one is younger than settled, only
+// largeStep does: a clock that is set a little again and again, as by chrony's makestep without a limit, would
+// fill a shelf with small recordings, which push out others.
+const (
+	clockStep = 100 * time.Millisecond
+	largeStep = 10 * time.Second
+	settled   = time.Minute
+)
+
+// clockSet reports whether the time of day is so far from that of this recording that another one is to have it.
+func (w *Writer) clockSet() bool {
+	step := w.booted().Sub(w.info.Boot).Abs()
+	return step >= largeStep || step >= clockStep && time.Since(w.begun) >= settled
+}
 
 // part begins the next recording if the pending records may not have room in this one, which
 // has others, or if this one has another time of day than they.
@@ -241,7 +253,7 @@ func (w *Writer) part() error {
 	if w.shelf == nil {
 		return nil
 	}
-	if w.booted().Sub(w.info.Boot).Abs() < clockStep && (w.records == w.queued || w.fits()) {
+	if !w.clockSet() && (w.records == w.queued || w.fits()) {
 		return nil
 	}
 	return w.nextPart()
