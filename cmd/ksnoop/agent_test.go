@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -141,6 +142,51 @@ func TestAgentSocket(t *testing.T) {
 	}
 	if info, err := os.Stat(file); err != nil || info.Mode() != 0o600 {
 		t.Errorf("%v, %v", info, err)
+	}
+}
+
+// TestAgentSocketReplaced: a file that has taken the place of the socket is not removed.
+func TestAgentSocketReplaced(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "socket")
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Remove(path), os.WriteFile(path, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := withMode(l, path); err == nil || !strings.Contains(err.Error(), path+": another file has taken the place") {
+		t.Errorf("%v", err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Error(err)
+	}
+	if _, err := l.Accept(); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("the listener is not closed: %v", err)
+	}
+}
+
+// TestAgentSocketNoProc covers /proc in a mount namespace of one thread, which ends with its goroutine.
+func TestAgentSocketNoProc(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "socket")
+	prepared, listened := make(chan error, 1), make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		err := unix.Unshare(unix.CLONE_NEWNS)
+		if err == nil {
+			err = errors.Join(unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), unix.Mount("none", "/proc", "tmpfs", 0, ""))
+		}
+		prepared <- err
+		if err == nil {
+			_, err = listenUnix(path)
+			listened <- err
+		}
+	}()
+	if err := <-prepared; err != nil {
+		t.Skip(err)
+	}
+	if err := <-listened; err == nil || !strings.Contains(err.Error(), path+": ") || !strings.Contains(err.Error(), "mount proc at /proc") {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -187,7 +187,14 @@ func listenUnix(path string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
+	return withMode(l.(*net.UnixListener), path)
+}
+
+// withMode gives the listener's socket its mode, or closes it. Then whatever has the path stays: it may be the file of
+// somebody else, and if it is the socket, the next agent replaces it.
+func withMode(l *net.UnixListener, path string) (net.Listener, error) {
 	if err := openToGroup(path); err != nil {
+		l.SetUnlinkOnClose(false)
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
@@ -202,13 +209,25 @@ func openToGroup(path string) error {
 	defer unix.Close(fd)
 	var is unix.Stat_t
 	if err := unix.Fstat(fd, &is); err != nil {
-		return err
+		return &fs.PathError{Op: "stat", Path: path, Err: err}
 	}
 	if is.Mode&unix.S_IFMT != unix.S_IFSOCK || int(is.Uid) != os.Geteuid() || is.Nlink != 1 {
 		return fmt.Errorf("%s: another file has taken the place of the socket", path)
 	}
-	return os.Chmod(fmt.Sprintf("/proc/self/fd/%d", fd), socketMode)
+	err = os.Chmod(fmt.Sprintf("/proc/self/fd/%d", fd), socketMode)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, fs.ErrNotExist): // fd is open, so it is proc that is not there
+		err = errNoProc
+	default:
+		err = errors.Unwrap(err) // which does not name the path
+	}
+	return &fs.PathError{Op: "chmod", Path: path, Err: err}
 }
+
+// errNoProc is why a socket does not get its mode.
+var errNoProc = errors.New("a socket gets its mode through /proc/self/fd: mount proc at /proc")
 
 // tellManager tells systemd what the agent does, if that has started it and wants to know (sd_notify(3)).
 func tellManager(state string) {
