@@ -124,19 +124,31 @@ func stored(fd int) error {
 	if err != nil {
 		return err
 	}
-	switch in.Type {
-	case unix.PROC_SUPER_MAGIC, unix.SYSFS_MAGIC, unix.TRACEFS_MAGIC, unix.DEBUGFS_MAGIC, unix.SECURITYFS_MAGIC,
-		unix.EFIVARFS_MAGIC, unix.PSTOREFS_MAGIC, unix.CGROUP_SUPER_MAGIC, unix.CGROUP2_SUPER_MAGIC, unix.BPF_FS_MAGIC,
-		unix.SELINUX_MAGIC, unix.SMACK_MAGIC, unix.BINFMTFS_MAGIC, unix.RDTGROUP_SUPER_MAGIC, unix.XENFS_SUPER_MAGIC, unix.AAFS_MAGIC, configfsMagic, functionfsMagic, dlmfsMagic:
+	if acts(in.Type) {
 		return errActs
 	}
 	return nil
 }
 
-// Those of fs/configfs/mount.c, drivers/usb/gadget/function/f_fs.c and fs/ocfs2/dlmfs/dlmfs.c.
+// acts reports whether files of a file system do something when they are opened or read.
+func acts(magic int64) bool {
+	switch magic {
+	case unix.PROC_SUPER_MAGIC, unix.SYSFS_MAGIC, unix.TRACEFS_MAGIC, unix.DEBUGFS_MAGIC, unix.SECURITYFS_MAGIC,
+		unix.EFIVARFS_MAGIC, unix.PSTOREFS_MAGIC, unix.CGROUP_SUPER_MAGIC, unix.CGROUP2_SUPER_MAGIC, unix.BPF_FS_MAGIC,
+		unix.SELINUX_MAGIC, unix.SMACK_MAGIC, unix.BINFMTFS_MAGIC, unix.RDTGROUP_SUPER_MAGIC, unix.XENFS_SUPER_MAGIC, unix.AAFS_MAGIC,
+		configfsMagic, functionfsMagic, gadgetfsMagic, spufsMagic, dlmfsMagic:
+		return true
+	}
+	return false
+}
+
+// Those of fs/configfs/mount.c, drivers/usb/gadget/function/f_fs.c, drivers/usb/gadget/legacy/inode.c,
+// arch/powerpc/platforms/cell/spufs/spufs.h and fs/ocfs2/dlmfs/dlmfs.c.
 const (
 	configfsMagic   = 0x62656570
 	functionfsMagic = 0xa647361
+	gadgetfsMagic   = 0xaee71ee7
+	spufsMagic      = 0x23c9b64e
 	dlmfsMagic      = 0x76a9f425
 )
 

@@ -90,6 +90,19 @@ func TestOpenActing(t *testing.T) {
 	}
 }
 
+// TestActs: a file system is known by its number, also where no machine at hand has one.
+func TestActs(t *testing.T) {
+	for magic, want := range map[int64]bool{
+		0xaee71ee7:            true, // gadgetfs: its files are a USB device
+		0x23c9b64e:            true, // spufs: its files are a processor
+		unix.PROC_SUPER_MAGIC: true, unix.EXT4_SUPER_MAGIC: false, unix.TMPFS_MAGIC: false, unix.OVERLAYFS_SUPER_MAGIC: false,
+	} {
+		if got := acts(magic); got != want {
+			t.Errorf("%#x: %t", magic, got)
+		}
+	}
+}
+
 // TestOpenInTest: a file system that a test has made is treated alike.
 func TestOpenInTest(t *testing.T) {
 	root := fstest.MapFS{"a/b": {Data: []byte("text")}, "link": {Data: []byte("a/b"), Mode: fs.ModeSymlink}}
