@@ -144,7 +144,12 @@ func TestWhyStoppedTwice(t *testing.T) {
 		ctx, _ := stoppable(t.Context(), soon)
 		fmt.Println("ready")
 		<-ctx.Done()
+		second := make(chan os.Signal, 1)
+		signal.Notify(second, os.Interrupt)
 		fmt.Println("stopped")
+		<-second
+		time.Sleep(5 * doubled) // far longer than it takes to end at once
+		fmt.Println("goes on")
 		select {}
 	}
 	const last = "ksnoop: ended at once: interrupted twice\n"
@@ -163,15 +168,24 @@ func TestWhyStoppedTwice(t *testing.T) {
 		end := time.AfterFunc(livetest.Patience(20*time.Second), func() { _ = c.Process.Kill() })
 		defer end.Stop()
 		lines := bufio.NewScanner(stdout)
-		for _, line := range []string{"ready", "stopped"} {
+		says := func(line string) bool {
 			for lines.Scan() && lines.Text() != line {
+			}
+			return lines.Text() == line
+		}
+		for _, line := range []string{"ready", "stopped"} {
+			if !says(line) {
+				t.Errorf("it does not say %q", line)
 			}
 			if err := c.Process.Signal(os.Interrupt); err != nil {
 				t.Error(err)
 			}
 		}
-		if want == "" { // it goes on
-			end.Reset(doubled)
+		if want == "" {
+			if !says("goes on") {
+				t.Error("it does not go on")
+			}
+			_ = c.Process.Kill()
 		}
 		err = c.Wait()
 		if text := stderr.String(); text != want || (want != "") != (c.ProcessState.ExitCode() == exitFailed) {
