@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/ksnoop/ksnoop/internal/livetest"
 	"github.com/ksnoop/ksnoop/internal/vm/guest"
 )
@@ -43,6 +45,21 @@ func TestLiveMaxCPU(t *testing.T) {
 	_, errs, status = flooded("--for=1m", "--max-cpu=1%", "vfs_read(count == 42)")
 	if status != exitFailed || !strings.Contains(errs, tooMuch+"1%") {
 		t.Errorf("status %d\n%s", status, errs)
+	}
+}
+
+// TestLiveMeasuredAlways: without the right to have programs measured, --max-cpu keeps them where the administrator has all measured.
+func TestLiveMeasuredAlways(t *testing.T) {
+	guest.Require(t)
+	const sysctl = "/proc/sys/kernel/bpf_stats_enabled"
+	if err := os.WriteFile(sysctl, []byte("1"), 0); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.WriteFile(sysctl, []byte("0"), 0) })
+	defer flood(t, 43)()
+	text, _ := asNobody(t, []uintptr{unix.CAP_BPF, unix.CAP_PERFMON}, "trace", "--for="+livetest.Patience(7*time.Second).String(), "--max-cpu=1%", "vfs_read(count == 42)")
+	if !strings.Contains(text, "--max-cpu allows 1%: calls are looked at for ") || strings.Contains(text, "CAP_SYS_ADMIN") {
+		t.Error(text)
 	}
 }
 
