@@ -20,6 +20,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/gospan"
+	"github.com/ksnoop/ksnoop/internal/plural"
 	"github.com/ksnoop/ksnoop/internal/process"
 	"github.com/ksnoop/ksnoop/internal/threadctx"
 )
@@ -38,6 +39,8 @@ type programs struct {
 	threads map[file]*threadctx.File // of programs and libraries
 	told    map[int]told
 	asked   chan asked
+	reading chan struct{} // the reads of processes' memory that go on
+	warned  int
 }
 
 // A file is one as it was when it was read.
@@ -83,7 +86,8 @@ var errSlow = fmt.Errorf("to read it takes more than %v", mostReading)
 func newPrograms(wanted bpf.ParentPlace, tell func(pid int, global uint32, place bpf.SpanPlace) error, log *slog.Logger) *programs {
 	root := os.DirFS("/")
 	return &programs{proc: "/proc", root: root, numbering: process.NumberingOf(root, os.Getpid()), wanted: wanted, tell: tell, log: log,
-		layouts: map[file]*gospan.Layout{}, threads: map[file]*threadctx.File{}, told: map[int]told{}, asked: make(chan asked, mostAsked)}
+		layouts: map[file]*gospan.Layout{}, threads: map[file]*threadctx.File{}, told: map[int]told{},
+		asked: make(chan asked, mostAsked), reading: make(chan struct{}, mostStuck)}
 }
 
 // lookAtAll looks at all processes, until ctx ends or for so long. The engine asks for those that are left.
@@ -115,7 +119,8 @@ func (p *programs) lookAtAll(ctx context.Context, most time.Duration) error {
 		}
 	}
 	if left > 0 && ctx.Err() == nil {
-		p.log.Warn(fmt.Sprintf("looking for programs with spans took more than %v: %d processes were not looked at, and their first sessions may lack the spans they are in", most, left))
+		p.log.Warn(fmt.Sprintf("looking for programs with spans took more than %v: %s not looked at, whose first sessions may lack the spans they are in", most,
+			plural.Of(left, "process{es} {was|were}")))
 	}
 	return nil
 }
@@ -187,7 +192,22 @@ func (p *programs) look(ctx context.Context, a asked) {
 	}
 	p.told[a.pid] = told{place.Started, place.Environ, now}
 	if err := p.tell(a.pid, a.global, place); err != nil && ctx.Err() == nil {
-		p.log.Warn("the spans of a process are not looked for", "pid", a.pid, "reason", err)
+		p.warn("the spans of a process are not looked for", "pid", a.pid, "reason", err)
+	}
+}
+
+// mostWarned bounds what is said: users choose how many programs that cannot be read they have.
+const mostWarned = 20
+
+// warn says what is wrong with a program or a process, unless much has been said.
+func (p *programs) warn(text string, args ...any) {
+	if p.warned++; p.warned > mostWarned {
+		p.log.Debug(text, args...)
+		return
+	}
+	p.log.Warn(text, args...)
+	if p.warned == mostWarned {
+		p.log.Warn("more programs and processes with such faults are not named; --debug names them")
 	}
 }
 
@@ -237,7 +257,7 @@ func (p *programs) layout(ctx context.Context, exe string) (*gospan.Layout, erro
 	}
 	if err != nil && !errors.Is(err, gospan.ErrNoSDK) {
 		name, _ := os.Readlink(exe)
-		p.log.Warn("spans of a Go program are not found", "program", name, "reason", err)
+		p.warn("spans of a Go program are not found", "program", name, "reason", err)
 	}
 	if err != nil {
 		l = nil

@@ -6,11 +6,13 @@ import (
 	"bytes"
 	"context"
 	"debug/elf"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/ksnoop/ksnoop/bpf"
@@ -94,7 +96,7 @@ func TestLookAtAll(t *testing.T) {
 		want string
 	}{
 		{t.Context(), time.Minute, ""},
-		{t.Context(), -1, "3 processes were not looked at"},
+		{t.Context(), -1, "3 processes were not looked at, whose"},
 		{ended, time.Minute, ""},
 	} {
 		var said bytes.Buffer
@@ -113,5 +115,47 @@ func TestLookAtAll(t *testing.T) {
 	p.look(ended, asked{pid: os.Getpid()}) // does not tell
 	if err := p.records(ended, os.Getpid(), "/proc/self", &bpf.SpanPlace{}); err == nil || len(p.layouts)+len(p.threads) > 0 {
 		t.Errorf("%v, with %v and %v", err, p.layouts, p.threads)
+	}
+}
+
+// TestWithin: a read that never ends is left after its time, and so many of them that no more are begun.
+func TestWithin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reading, end := make(chan struct{}, mostStuck), make(chan struct{})
+		stuck := func() (int, error) { <-end; return 0, nil }
+		answers := func() (int, error) { return 7, nil }
+		for range mostStuck {
+			if n, err := within(t.Context(), reading, answers); n != 7 || err != nil {
+				t.Fatalf("%d, %v", n, err)
+			}
+			begin := time.Now()
+			if _, err := within(t.Context(), reading, stuck); !errors.Is(err, errMemory) || time.Since(begin) != mostMemory {
+				t.Fatalf("%v after %v", err, time.Since(begin))
+			}
+		}
+		if _, err := within(t.Context(), reading, answers); !errors.Is(err, errStuck) {
+			t.Error(err)
+		}
+		close(end)
+		synctest.Wait()
+		ended, stop := context.WithCancel(t.Context())
+		stop()
+		wait := make(chan struct{})
+		defer close(wait)
+		if _, err := within(ended, reading, func() (int, error) { <-wait; return 0, nil }); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
+}
+
+// TestWarn: what users can have said is bounded.
+func TestWarn(t *testing.T) {
+	var said bytes.Buffer
+	p := newPrograms(bpf.ParentGo, nil, slog.New(slog.NewTextHandler(&said, nil)))
+	for range 10 * mostWarned {
+		p.warn("a fault")
+	}
+	if n := strings.Count(said.String(), "a fault"); n != mostWarned || strings.Count(said.String(), "--debug") != 1 {
+		t.Errorf("said %d times:\n%s", n, &said)
 	}
 }

@@ -36,8 +36,8 @@ func (p *programs) records(ctx context.Context, pid int, dir string, place *bpf.
 		if f.Variable == nil || place.Access != bpf.ThreadNone {
 			continue
 		}
-		at, err := placeIn(dir+"/mem", &files[i], f)
-		if errors.Is(err, fs.ErrPermission) {
+		at, err := p.placeIn(ctx, dir+"/mem", &files[i], f)
+		if errors.Is(err, fs.ErrPermission) || ctx.Err() != nil {
 			return err
 		}
 		if err != nil { // the dynamic linker is at work, or has unloaded it
@@ -55,8 +55,9 @@ func (p *programs) records(ctx context.Context, pid int, dir string, place *bpf.
 	return nil
 }
 
-// placeIn reads of a process where the variable of one of its files is.
-func placeIn(memory string, m *process.Mapped, f *threadctx.File) (threadctx.Place, error) {
+// placeIn reads of a process where the variable of one of its files is, until ctx ends or for so long: the process may have had
+// its memory from a file system that never answers.
+func (p *programs) placeIn(ctx context.Context, memory string, m *process.Mapped, f *threadctx.File) (threadctx.Place, error) {
 	bias, ok := m.Bias(f.Loads)
 	if !ok {
 		return threadctx.Place{}, os.ErrInvalid
@@ -65,8 +66,10 @@ func placeIn(memory string, m *process.Mapped, f *threadctx.File) (threadctx.Pla
 	if err != nil {
 		return threadctx.Place{}, err
 	}
-	defer mem.Close()
-	return f.Variable.Place(mem, bias)
+	return within(ctx, p.reading, func() (threadctx.Place, error) {
+		defer mem.Close()
+		return f.Variable.Place(mem, bias)
+	})
 }
 
 // thread reads a file that a process has mapped, once. It returns nil if it cannot.
@@ -89,7 +92,7 @@ func (p *programs) thread(m *process.Mapped) *threadctx.File {
 	}
 	f, err := threadctx.Read(r)
 	if err != nil {
-		p.log.Warn("the context records of threads are not found", "file", m.Path(), "reason", err)
+		p.warn("the context records of threads are not found", "file", m.Path(), "reason", err)
 	}
 	if len(p.threads) >= mostKnown {
 		clear(p.threads)
