@@ -12,6 +12,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"runtime"
 	"slices"
@@ -26,6 +27,9 @@ import (
 type Watcher struct {
 	mu      sync.Mutex
 	buffers []buffer
+	on      map[int]bool // the CPUs that buffers are filled of
+	at      map[int]int  // which buffer a CPU has
+	slept   time.Duration
 	pending []Event // the first settled ones are in order of time, and nothing is to come before them
 	settled int
 	stop    chan struct{}
@@ -38,38 +42,101 @@ type buffer interface {
 	close() error
 }
 
-// Open follows all processes from now on. CPUs that are switched on later are not followed.
+// Open follows all processes from now on, on a CPU that is switched on later from at most a second later on. That some of what
+// happened there may be missing is an event, too.
 func Open() (*Watcher, error) {
-	cpus, err := onlineCPUs()
-	if err != nil {
-		return nil, fmt.Errorf("follow mappings: %w", err)
+	w := &Watcher{on: map[int]bool{}, at: map[int]int{}, stop: make(chan struct{})}
+	if _, err := w.follow(onlineCPUs, func(cpu int) (buffer, error) { return openRing(cpu) }); err != nil {
+		return nil, fmt.Errorf("follow mappings: %w", errors.Join(err, w.Close()))
 	}
-	w := &Watcher{stop: make(chan struct{})}
-	for _, cpu := range cpus {
-		r, err := openRing(cpu)
-		if errors.Is(err, unix.ENODEV) { // it was switched off meanwhile
-			continue
-		}
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("follow mappings: perf_event_open: %w", err), w.Close())
-		}
-		w.buffers = append(w.buffers, r)
-	}
+	w.slept = sleptFor()
 	w.done.Go(w.empty)
 	return w, nil
 }
 
-// empty reads the buffers from time to time, so that they do not become full while nobody asks.
+// follow opens buffers of the CPUs that are on and were not when it was called last, and reports whether there are such.
+// Buffers of a CPU that has been off meanwhile are filled no more.
+func (w *Watcher) follow(online func() ([]int, error), open func(cpu int) (buffer, error)) (fresh bool, err error) {
+	cpus, err := online()
+	if err != nil {
+		return false, err
+	}
+	maps.DeleteFunc(w.on, func(cpu int, _ bool) bool { return !slices.Contains(cpus, cpu) })
+	for _, cpu := range cpus {
+		if w.on[cpu] {
+			continue
+		}
+		b, err := open(cpu)
+		if errors.Is(err, unix.ENODEV) { // it was switched off meanwhile
+			continue
+		}
+		if err != nil {
+			return fresh, fmt.Errorf("perf_event_open: %w", err)
+		}
+		if err := w.replace(cpu, b); err != nil {
+			return fresh, err
+		}
+		w.on[cpu], fresh = true, true
+	}
+	return fresh, nil
+}
+
+// replace takes a buffer in place of the one that the CPU had.
+func (w *Watcher) replace(cpu int, b buffer) error {
+	i, ok := w.at[cpu]
+	if !ok {
+		w.at[cpu] = len(w.buffers)
+		w.buffers = append(w.buffers, b)
+		return nil
+	}
+	old := w.buffers[i]
+	w.buffers[i] = b
+	w.pending = old.read(w.pending)
+	return old.close()
+}
+
+// followAgain follows CPUs that are on again. When the machine has slept they all are, but for one.
+func (w *Watcher) followAgain() {
+	const leastSleep = 100 * time.Millisecond
+	if slept := sleptFor(); slept-w.slept > leastSleep {
+		w.slept = slept
+		clear(w.on)
+	}
+	if fresh, err := w.follow(onlineCPUs, func(cpu int) (buffer, error) { return openRing(cpu) }); fresh || err != nil {
+		w.pending = append(w.pending, Event{Kind: Lost, Count: 1, Time: uint64(clock(unix.CLOCK_MONOTONIC))})
+	}
+}
+
+// sleptFor returns for how long the machine has been suspended.
+func sleptFor() (slept time.Duration) {
+	for range 3 { // other work may come between
+		slept = max(slept, clock(unix.CLOCK_BOOTTIME)-clock(unix.CLOCK_MONOTONIC))
+	}
+	return slept
+}
+
+func clock(id int32) time.Duration {
+	var t unix.Timespec
+	if err := unix.ClockGettime(id, &t); err != nil {
+		return 0 // every kernel has these
+	}
+	return time.Duration(t.Nano())
+}
+
+// empty reads the buffers from time to time, so that they do not become full while nobody asks, and looks for CPUs that are on again.
 func (w *Watcher) empty() {
-	const interval = 50 * time.Millisecond
+	const interval, second = 50 * time.Millisecond, 20
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
-	for {
+	for n := 1; ; n++ {
 		select {
 		case <-w.stop:
 			return
 		case <-tick.C:
 			w.mu.Lock()
+			if n%second == 0 {
+				w.followAgain()
+			}
 			w.read()
 			w.mu.Unlock()
 		}

@@ -135,7 +135,7 @@ func (r *busyRing) read(dst []Event) []Event {
 
 // memoryRing is a ring that no kernel writes.
 func memoryRing() *ring {
-	mem := make([]byte, (1+ringPages)*os.Getpagesize())
+	mem := make([]byte, os.Getpagesize()+ringSize)
 	return &ring{mem: mem, data: mem[os.Getpagesize():]}
 }
 
@@ -190,3 +190,48 @@ func TestParseList(t *testing.T) {
 		t.Error("no error")
 	}
 }
+
+// TestFollow: buffers are opened of CPUs that are new or have been off, once, and what the old ones had is not lost.
+func TestFollow(t *testing.T) {
+	w := &Watcher{on: map[int]bool{}, at: map[int]int{}}
+	rings, opened := map[int]*ring{}, []int(nil)
+	fails := map[int]error{}
+	open := func(cpu int) (buffer, error) {
+		if err := fails[cpu]; err != nil {
+			return nil, err
+		}
+		opened, rings[cpu] = append(opened, cpu), memoryRing()
+		return &closedRing{ring: rings[cpu]}, nil
+	}
+	for _, step := range []struct {
+		online, opened []int
+		fails          map[int]error
+		fresh, failed  bool
+	}{
+		{online: []int{0, 1, 2}, opened: []int{0, 1, 2}, fresh: true},
+		{online: []int{0, 1, 2}},
+		{online: []int{0, 2}},
+		{online: []int{0, 1, 2, 3}, opened: []int{1, 3}, fresh: true},
+		{online: []int{0, 3}},
+		{online: []int{0, 1, 3}, fails: map[int]error{1: unix.ENODEV}},
+		{online: []int{0, 1, 3}, fails: map[int]error{1: unix.EMFILE}, failed: true},
+		{online: []int{0, 1, 3}, opened: []int{1}, fresh: true},
+	} {
+		opened, fails = nil, step.fails
+		if old := rings[1]; old != nil {
+			old.write(recordAt(uint64(len(w.pending)), unix.PERF_RECORD_FORK, 0, make([]byte, 24)))
+		}
+		fresh, err := w.follow(func() ([]int, error) { return step.online, nil }, open)
+		if fresh != step.fresh || (err != nil) != step.failed || !slices.Equal(opened, step.opened) {
+			t.Errorf("%v are on: opened %v, %v, %v", step.online, opened, fresh, err)
+		}
+	}
+	if w.collect(); len(w.pending) != 7 || len(w.buffers) != 4 {
+		t.Errorf("%d events of %d buffers", len(w.pending), len(w.buffers))
+	}
+}
+
+// A closedRing is one that can be closed.
+type closedRing struct{ *ring }
+
+func (closedRing) close() error { return nil }

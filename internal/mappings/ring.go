@@ -15,9 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ringPages is the size of the buffer of one CPU in pages, a power of two. A record has some
+// ringSize is that of the buffer of one CPU in bytes, a power of two. A record has some
 // 120 bytes.
-const ringPages = 64
+var ringSize = max(256<<10, os.Getpagesize())
 
 // perfBitBuildID asks for build IDs instead of inodes, since Linux 5.12.
 const perfBitBuildID = 1 << 34
@@ -36,7 +36,7 @@ func openRing(cpu int) (*ring, error) {
 		Bits: unix.PerfBitMmap | unix.PerfBitMmap2 | unix.PerfBitComm | unix.PerfBitCommExec | unix.PerfBitTask |
 			unix.PerfBitSampleIDAll | unix.PerfBitUseClockID | unix.PerfBitWatermark | perfBitBuildID,
 		Clockid: unix.CLOCK_MONOTONIC,
-		Wakeup:  ringPages * uint32(os.Getpagesize()), // nobody is to be woken
+		Wakeup:  uint32(ringSize), // nobody is to be woken
 	}
 	attr.Size = uint32(unsafe.Sizeof(attr))
 	fd, err := unix.PerfEventOpen(&attr, -1, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
@@ -47,7 +47,7 @@ func openRing(cpu int) (*ring, error) {
 	if err != nil {
 		return nil, err
 	}
-	mem, err := unix.Mmap(fd, 0, (1+ringPages)*os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	mem, err := unix.Mmap(fd, 0, os.Getpagesize()+ringSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("map the buffer: %w", err), unix.Close(fd))
 	}

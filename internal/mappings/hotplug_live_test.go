@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mappings
+
+import (
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ksnoop/ksnoop/internal/livetest"
+	"github.com/ksnoop/ksnoop/internal/vm/guest"
+)
+
+// TestLiveHotplug: what a CPU does is followed again once it has been off, and that some may be missing is said.
+func TestLiveHotplug(t *testing.T) {
+	guest.Require(t)
+	w, err := Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	// Whether what runs on the second CPU is followed.
+	followed := func() (runs, lost bool) {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		var before, second unix.CPUSet
+		second.Set(1)
+		if err := unix.SchedGetaffinity(0, &before); err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.SchedSetaffinity(0, &second); err != nil {
+			t.Fatal(err)
+		}
+		defer unix.SchedSetaffinity(0, &before)
+		command := exec.Command("true")
+		if err := command.Run(); err != nil {
+			t.Fatal(err)
+		}
+		events := w.Take(nil)
+		runs = slices.ContainsFunc(events, func(e Event) bool { return e.Kind == Execed && e.PID == uint32(command.Process.Pid) })
+		return runs, slices.ContainsFunc(events, func(e Event) bool { return e.Kind == Lost })
+	}
+	if runs, lost := followed(); !runs || lost {
+		t.Fatalf("before: followed %v, lost %v", runs, lost)
+	}
+	for _, on := range []string{"0", "1"} {
+		if err := os.WriteFile("/sys/devices/system/cpu/cpu1/online", []byte(on), 0); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(livetest.Patience(3 * time.Second))
+	}
+	runs, lost := followed()
+	if !runs || !lost {
+		t.Errorf("once it is on again: followed %v, lost %v", runs, lost)
+	}
+}
