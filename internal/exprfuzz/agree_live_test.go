@@ -34,10 +34,10 @@ import (
 const (
 	roundFuncs  = 20 // functions of one module
 	roundItems  = 24 // expressions over the parameters of one
-	makeCalls   = 40 // calls of each function with each method
+	makeCalls   = 24 // calls of each function with each method
 	soakCalls   = 300
 	memorySize  = 2 * 4096
-	makePairs   = 30_000    // make test tries a quarter of them, on one kernel, were that to have all methods
+	makePairs   = 30_000    // make test tries half of them, on one kernel, were that to have all methods
 	soakPairs   = 1_100_000 // in make soak
 	maxRejected = 5         // percent of expressions that the checker may refuse
 )
@@ -46,7 +46,7 @@ const (
 // calls of each program, and the seed of the first round.
 func samples(some, all int) (pairs, calls int, seed uint64) {
 	mine, of := livetest.Share()
-	pairs, calls, seed = some/(of*of), makeCalls, uint64(1+100*mine)
+	pairs, calls, seed = some/of, makeCalls, uint64(1+100*mine)
 	if os.Getenv("KSNOOP_SOAK") != "" {
 		pairs, calls, seed = all, soakCalls, uint64(time.Now().UnixNano())
 	}
