@@ -69,7 +69,7 @@ func (t *Tracer) KeepWithin(ctx context.Context, b Budget) error {
 			return err
 		}
 		// Of guesses only the end is said, if there was a reason to begin.
-		known := !s.guesses(rising, takes > b.Share/2) || said < 1 && th.part == 1
+		known := !s.guesses(rising, th.takes > b.Share/2) || said < 1 && th.part == 1
 		if changedMuch(said, th.part) && !th.rising && known {
 			said = th.part
 			b.Say(th.takes, th.part)
@@ -186,16 +186,12 @@ func (s *sampler) lacks(err error) {
 	if s.asked {
 		level = slog.LevelWarn
 	}
-	s.tracer.options.Log.Log(context.Background(), level, "for --max-cpu only what ksnoop itself takes is watched, not its programs: that needs CAP_SYS_ADMIN")
+	s.tracer.options.Log.Log(context.Background(), level, "for --max-cpu only what ksnoop itself takes is watched, not its programs: that needs CAP_SYS_ADMIN, or sysctl kernel.bpf_stats_enabled=1")
 }
 
 // own returns the share of one CPU that ksnoop itself has taken since it was last asked.
 func (s *sampler) own() float64 {
-	var usage unix.Rusage
-	if unix.Getrusage(unix.RUSAGE_SELF, &usage) != nil {
-		return 0
-	}
-	cpu, records, now := time.Duration(usage.Utime.Nano()+usage.Stime.Nano()), s.tracer.read.Load(), time.Now()
+	cpu, records, now := s.tracer.host.ownTime(), s.tracer.read.Load(), time.Now()
 	took := min(cpu-s.cpu, time.Duration(records-s.records)*ownPerRecord)
 	share := float64(took) / float64(now.Sub(s.at))
 	s.cpu, s.records, s.at = cpu, records, now

@@ -26,6 +26,8 @@ type host interface {
 	loadedProgram(ebpf.ProgramID) (object, error)
 	// measure has the kernel measure how long programs run, until the result is closed.
 	measure() (io.Closer, error)
+	// ownTime returns the CPU time that ksnoop has taken.
+	ownTime() time.Duration
 	tracefs() tracefs
 	// has tries a capability.
 	has(Capability) error

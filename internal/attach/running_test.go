@@ -464,6 +464,35 @@ func TestKeepWithinBlind(t *testing.T) {
 	}
 }
 
+// TestKeepWithinOwn: what ksnoop itself takes is the reason of a pause also if its last second was quiet: the pause is told of, and its end.
+func TestKeepWithinOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newFake(t)
+		k.refuse["statistics"] = unix.EPERM
+		tracer := k.attached()
+		if err := tracer.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		go func() {
+			time.Sleep(time.Second / 2)
+			for _, percent := range []time.Duration{60, 60, 10, 10} {
+				k.own += percent * time.Second / 100
+				tracer.read.Add(1 << 20)
+				time.Sleep(time.Second)
+			}
+		}()
+		var parts []float64
+		if err := tracer.KeepWithin(ctx, Budget{Share: 0.25, Say: func(_, part float64) { parts = append(parts, part) }}); err != nil {
+			t.Fatal(err)
+		}
+		if len(parts) != 2 || parts[0] == 1 || parts[1] != 1 || tracer.pausedFor() == 0 {
+			t.Errorf("paused for %v, said of parts %v", tracer.pausedFor(), parts)
+		}
+	})
+}
+
 // TestKeepWithinSlowlyBlind: what begins slowly does so also where the kernel does not measure programs, and goes on slowly
 // where they keep ksnoop from its turn. That is a guess, and nothing is said of it, also while all calls come to be looked at.
 func TestKeepWithinSlowlyBlind(t *testing.T) {
@@ -552,8 +581,7 @@ func (k *fakeKernel) sessions(log io.Writer) *Tracer {
 	return tracer
 }
 
-// TestSessionsHung: the kernel is asked at intervals for sessions that hang, also when it has refused. That is said once a minute, and
-// when it refuses for another reason.
+// TestSessionsHung: the kernel is asked at intervals for sessions that hang, also when it has refused. That is said once a minute.
 func TestSessionsHung(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newFake(t)
@@ -570,7 +598,7 @@ func TestSessionsHung(t *testing.T) {
 			said    int
 		}{
 			{[]error{unix.ENOMEM, unix.ENOMEM, nil, unix.ENOMEM, unix.ENOMEM}, 1},
-			{[]error{unix.ENOMEM, unix.EPERM, unix.EPERM}, 2},
+			{[]error{unix.ENOMEM, unix.EPERM, unix.ENOMEM}, 1},
 			{slices.Repeat([]error{unix.ENOMEM, nil}, 205), 3}, // two minutes and three seconds
 		} {
 			log.Reset()

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -78,16 +80,25 @@ func (running) loadedProgram(id ebpf.ProgramID) (object, error) {
 // measure needs CAP_SYS_ADMIN, unless the administrator has the kernel measure all the time.
 func (running) measure() (io.Closer, error) {
 	stats, err := ebpf.EnableStats(unix.BPF_STATS_RUN_TIME)
-	if errors.Is(err, unix.EPERM) && measuresAlways() {
+	if !errors.Is(err, unix.EPERM) {
+		return stats, err
+	}
+	always, readErr := os.ReadFile("/proc/sys/kernel/bpf_stats_enabled")
+	switch {
+	case readErr != nil && !errors.Is(readErr, fs.ErrNotExist):
+		return nil, readErr // which may pass, as a lack of descriptors does
+	case strings.TrimSpace(string(always)) == "1":
 		return io.NopCloser(nil), nil
 	}
-	return stats, err
+	return nil, err
 }
 
-// measuresAlways reports whether kernel.bpf_stats_enabled is set.
-func measuresAlways() bool {
-	b, err := os.ReadFile("/proc/sys/kernel/bpf_stats_enabled")
-	return err == nil && strings.TrimSpace(string(b)) == "1"
+func (running) ownTime() time.Duration {
+	var usage unix.Rusage
+	if unix.Getrusage(unix.RUSAGE_SELF, &usage) != nil {
+		return 0
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
 func (running) tracefs() tracefs   { return mountedTracefs() }

@@ -68,20 +68,19 @@ func (o *Options) tellInterrupts() error {
 }
 
 // WatchHung calls ReportHung at intervals until ctx ends. An error, which may pass as a lack of memory does, is said once a
-// minute at most, unless another one comes between.
+// minute at most.
 func (t *Tracer) WatchHung(ctx context.Context, every time.Duration) {
 	tick := time.NewTicker(max(every, 10*time.Millisecond))
 	defer tick.Stop()
-	var said string
-	var at time.Time
+	var said time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
-		if err := t.ReportHung(); err != nil && (err.Error() != said || time.Since(at) >= time.Minute) {
-			said, at = err.Error(), time.Now()
+		if err := t.ReportHung(); err != nil && time.Since(said) >= time.Minute {
+			said = time.Now()
 			t.options.Log.Error("sessions that hang are not reported for now", "reason", err)
 		}
 	}
