@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -136,7 +137,7 @@ func TestAgentSocket(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{file, link, linked} {
-		if err := openToGroup(path); err == nil || !strings.Contains(err.Error(), "taken the place") {
+		if id, err := openToGroup(path); id != (fileID{}) || err == nil || !strings.Contains(err.Error(), "taken the place") {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
@@ -166,6 +167,42 @@ func TestAgentSocketReplaced(t *testing.T) {
 	}
 }
 
+// TestAgentSocketOfAnother: an agent whose socket was removed leaves that of the next agent at the path, however often it
+// closes its own.
+func TestAgentSocketOfAnother(t *testing.T) {
+	at := agentconfig.Listen{Network: "unix", Address: filepath.Join(t.TempDir(), "socket")}
+	open := func() net.Listener {
+		l, err := listen(at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	first := open()
+	if err := os.Remove(at.Address); err != nil {
+		t.Fatal(err)
+	}
+	second := open()
+	if err := first.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(at.Address); err != nil {
+		t.Fatalf("the other agent's socket: %v", err)
+	}
+	if err := second.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(at.Address); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("its own socket: %v", err)
+	}
+	third := open() // which may have the inode of the second
+	defer third.Close()
+	_ = second.Close()
+	if _, err := os.Stat(at.Address); err != nil {
+		t.Errorf("closed again: %v", err)
+	}
+}
+
 // TestAgentSocketNoProc covers /proc in a mount namespace of one thread, which ends with its goroutine.
 func TestAgentSocketNoProc(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "socket")
@@ -187,6 +224,9 @@ func TestAgentSocketNoProc(t *testing.T) {
 	}
 	if err := <-listened; err == nil || !strings.Contains(err.Error(), path+": ") || !strings.Contains(err.Error(), "mount proc at /proc") {
 		t.Errorf("%v", err)
+	}
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("its socket is left: %v", err)
 	}
 }
 

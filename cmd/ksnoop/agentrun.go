@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -190,40 +191,68 @@ func listenUnix(path string) (net.Listener, error) {
 	return withMode(l.(*net.UnixListener), path)
 }
 
-// withMode gives the listener's socket its mode, or closes it. Then whatever has the path stays: it may be the file of
-// somebody else, and if it is the socket, the next agent replaces it.
-func withMode(l *net.UnixListener, path string) (net.Listener, error) {
-	if err := openToGroup(path); err != nil {
-		l.SetUnlinkOnClose(false)
-		return nil, errors.Join(err, l.Close())
-	}
-	return l, nil
+// A unixListener removes its socket when it is closed, and no other file: a net.UnixListener removes what has the path by
+// then, which may be the socket of another agent.
+type unixListener struct {
+	*net.UnixListener
+	path   string
+	socket fileID // zero if it is not known
+	once   sync.Once
 }
 
-// openToGroup gives a socket of ours its mode. Whoever owns the folder may have put a link to another file in its place.
-func openToGroup(path string) error {
+// A fileID names a file as long as somebody has it open, as a listener has its socket.
+type fileID struct{ dev, ino uint64 }
+
+// Close may be called again, when the ID may be that of another socket.
+func (l *unixListener) Close() error {
+	l.once.Do(func() {
+		var is unix.Stat_t
+		if unix.Lstat(l.path, &is) == nil && idOf(&is) == l.socket {
+			_ = unix.Unlink(l.path) // what is left, the next agent replaces
+		}
+	})
+	return l.UnixListener.Close()
+}
+
+func idOf(is *unix.Stat_t) fileID { return fileID{is.Dev, is.Ino} }
+
+// withMode gives the listener's socket its mode, or closes it. What then has the path stays unless it is known to be the
+// socket: it may be the file of somebody else.
+func withMode(l *net.UnixListener, path string) (net.Listener, error) {
+	l.SetUnlinkOnClose(false)
+	socket, err := openToGroup(path)
+	own := &unixListener{UnixListener: l, path: path, socket: socket}
+	if err != nil {
+		return nil, errors.Join(err, own.Close())
+	}
+	return own, nil
+}
+
+// openToGroup gives a socket of ours its mode, and returns which file it is, if it is known to be ours. Whoever owns the
+// folder may have put a link to another file in its place.
+func openToGroup(path string) (fileID, error) {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return &fs.PathError{Op: "open", Path: path, Err: err}
+		return fileID{}, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
 	defer unix.Close(fd)
 	var is unix.Stat_t
 	if err := unix.Fstat(fd, &is); err != nil {
-		return &fs.PathError{Op: "stat", Path: path, Err: err}
+		return fileID{}, &fs.PathError{Op: "stat", Path: path, Err: err}
 	}
 	if is.Mode&unix.S_IFMT != unix.S_IFSOCK || int(is.Uid) != os.Geteuid() || is.Nlink != 1 {
-		return fmt.Errorf("%s: another file has taken the place of the socket", path)
+		return fileID{}, fmt.Errorf("%s: another file has taken the place of the socket", path)
 	}
 	err = os.Chmod(fmt.Sprintf("/proc/self/fd/%d", fd), socketMode)
 	switch {
 	case err == nil:
-		return nil
+		return idOf(&is), nil
 	case errors.Is(err, fs.ErrNotExist): // fd is open, so it is proc that is not there
 		err = errNoProc
 	default:
 		err = errors.Unwrap(err) // which does not name the path
 	}
-	return &fs.PathError{Op: "chmod", Path: path, Err: err}
+	return idOf(&is), &fs.PathError{Op: "chmod", Path: path, Err: err}
 }
 
 // errNoProc is why a socket does not get its mode.
