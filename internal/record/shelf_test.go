@@ -206,7 +206,8 @@ func TestRotateClock(t *testing.T) {
 	}
 }
 
-// TestRotateClockSteps: a clock that is set a little again and again begins a recording once a minute at most.
+// TestRotateClockSteps: a clock that is set a little again and again begins a recording once an hour at most, unless
+// the steps add up to 10 s.
 func TestRotateClockSteps(t *testing.T) {
 	boot := time.Unix(1e9, 0)
 	for _, tt := range []struct {
@@ -216,10 +217,10 @@ func TestRotateClockSteps(t *testing.T) {
 		{time.Hour, 0, false},
 		{time.Hour, 99 * time.Millisecond, false},
 		{time.Hour, 100 * time.Millisecond, true},
-		{time.Minute, -100 * time.Millisecond, true},
-		{time.Minute / 2, 100 * time.Millisecond, false},
-		{time.Minute / 2, -9 * time.Second, false},
-		{time.Minute / 2, 10 * time.Second, true},
+		{time.Hour, -100 * time.Millisecond, true},
+		{time.Hour / 2, 100 * time.Millisecond, false},
+		{time.Hour / 2, -9 * time.Second, false},
+		{time.Hour / 2, 10 * time.Second, true},
 		{0, -10 * time.Second, true},
 	} {
 		w := Writer{begun: time.Now().Add(-tt.age), source: Source{Booted: func() time.Time { return boot.Add(tt.step) }}}

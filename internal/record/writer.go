@@ -232,13 +232,13 @@ func (w *Writer) booted() time.Time {
 	return w.source.Booted()
 }
 
-// A change of the time of day by clockStep begins another recording. While this one is younger than settled, only
-// largeStep does: a clock that is set a little again and again, as by chrony's makestep without a limit, would
-// fill a shelf with small recordings, which push out others.
+// A change of the time of day by clockStep since a recording began has another one begin. While this one is younger than
+// settled, it takes largeStep: a clock that is set a little each minute, as by chrony's makestep without a limit, would
+// fill a shelf with small recordings, which push out large ones (mostSmall).
 const (
 	clockStep = 100 * time.Millisecond
 	largeStep = 10 * time.Second
-	settled   = time.Minute
+	settled   = time.Hour
 )
 
 // clockSet reports whether the time of day is so far from that of this recording that another one is to have it.
