@@ -144,24 +144,28 @@ func (s *Shelf) look() error {
 	for _, f := range s.old {
 		known[f.path] = f
 	}
-	s.old = nil
+	var old []finished
 	for _, e := range entries {
 		if _, err := time.Parse(shelfName, e.Name()); err != nil || !shelfNames.MatchString(e.Name()) {
 			continue
 		}
 		path := filepath.Join(s.dir, e.Name())
 		if f, ok := known[path]; ok && f.unchanged(e) {
-			s.old = append(s.old, f)
+			old = append(old, f)
 			continue
 		}
-		is, writing, own := inspect(path)
+		is, writing, own, err := inspect(path)
+		if err != nil {
+			return err
+		}
 		if own {
 			s.name = max(s.name, e.Name())
 		}
 		if own && !writing {
-			s.old = append(s.old, finished{path, is})
+			old = append(old, finished{path, is})
 		}
 	}
+	s.old = old
 	return nil
 }
 
@@ -199,7 +203,11 @@ func (s *Shelf) prune(size int64) error {
 		size += f.size
 	}
 	for len(s.old) > 0 && ((size-1)/s.limit >= int64(s.keep) || len(s.old)/mostSmall >= s.keep) {
-		if _, writing, own := inspect(s.old[0].path); own && !writing {
+		_, writing, own, err := inspect(s.old[0].path)
+		if err != nil {
+			return err
+		}
+		if own && !writing {
 			switch err := os.Remove(s.old[0].path); {
 			case err == nil:
 				s.counts.Removed++
@@ -214,17 +222,28 @@ func (s *Shelf) prune(size int64) error {
 }
 
 // inspect returns what a file is and whether somebody is writing it, if it is a recording
-// that this user's ksnoop has made. Nothing else is ever removed, whatever its name is.
-func inspect(path string) (is fileState, writing, own bool) {
+// that this user's ksnoop has made. Nothing else is ever removed, whatever its name is. An error says nothing of
+// the file, which may be such a recording.
+func inspect(path string) (is fileState, writing, own bool, err error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return fileState{}, false, false
+		return fileState{}, false, false, ofSystem(err)
 	}
 	defer file.Close()
 	info, err := file.Stat()
 	if err != nil || !info.Mode().IsRegular() {
-		return fileState{}, false, false
+		return fileState{}, false, false, ofSystem(err)
 	}
 	is, ok := stateOf(info)
-	return is, isLocked(file), ok && int(is.owner) == os.Geteuid() && Is(file)
+	return is, isLocked(file), ok && int(is.owner) == os.Geteuid() && Is(file), nil
+}
+
+// ofSystem returns an error if the system, or this process, is short of something. Others say what a file is: a link, or gone.
+func ofSystem(err error) error {
+	for _, short := range [...]error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM} {
+		if errors.Is(err, short) {
+			return err
+		}
+	}
+	return nil
 }

@@ -8,12 +8,15 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/event"
@@ -458,6 +461,59 @@ func TestPruneChanged(t *testing.T) {
 	}
 	if got, want := names(t, dir), []string{link, link + ".moved", written, left}; !slices.Equal(got, want) || shelf.Counts().Removed != 1 {
 		t.Errorf("left %q, want all but %q, %+v", got, old, shelf.Counts())
+	}
+}
+
+// TestPruneNoDescriptors: a recording that cannot be looked at since there is no file descriptor left may be one that is to
+// be removed. It stays known, and the error is told.
+func TestPruneNoDescriptors(t *testing.T) {
+	f := newFixture(t, layout.MethodAuto, "vfs_read")
+	dir, whole := t.TempDir(), f.bytes(t)
+	put(t, dir, began(2020, 1), whole)
+	put(t, dir, began(2020, 2), whole)
+	shelf, err := OpenShelf(dir, int64(len(whole)), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := shelf.look(); err != nil || len(shelf.old) != 2 {
+		t.Fatalf("%v, %v", shelf.old, err)
+	}
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	none := unix.Rlimit{Max: limit.Max}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &none); err != nil {
+		t.Fatal(err)
+	}
+	looked, pruned, old := shelf.look(), shelf.prune(1), len(shelf.old)
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if !errors.Is(looked, unix.EMFILE) || !errors.Is(pruned, unix.EMFILE) || old != 2 {
+		t.Errorf("looked: %v; pruned: %v; %d are known", looked, pruned, old)
+	}
+	if err := shelf.prune(1); err != nil || len(names(t, dir)) != 0 {
+		t.Errorf("with descriptors: %v, left %q", err, names(t, dir))
+	}
+}
+
+// TestInspectErrors: what an error says of a file is no error, but that it is no recording.
+func TestInspectErrors(t *testing.T) {
+	dir := t.TempDir()
+	link, socket := filepath.Join(dir, "link"), filepath.Join(dir, "socket")
+	l, err := net.Listen("unix", socket)
+	if err := errors.Join(err, os.Symlink("link", link)); err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for path, want := range map[string]error{filepath.Join(dir, "gone"): unix.ENOENT, link: unix.ELOOP, socket: unix.ENXIO, filepath.Join(socket, "x"): unix.ENOTDIR} {
+		if _, err := os.OpenFile(path, unix.O_NOFOLLOW, 0); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", path, err, want)
+		}
+		if _, _, own, err := inspect(path); own || err != nil {
+			t.Errorf("%s: %t, %v", path, own, err)
+		}
 	}
 }
 
