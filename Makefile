@@ -94,7 +94,7 @@ generated: setup
 # CONTRIBUTING.md, "Which tests run where".
 # KSNOOP_KERNELS chooses others, make test-all has all.
 test: check generated
-	$(TESTRUN) -unit -live
+	$(TESTRUN) -unit -vetted -live
 
 # Everything everywhere, and what works where is written down. Other programs read what
 # ksnoop writes, too: those take much room.
@@ -104,7 +104,7 @@ setup-tools:
 
 test-all: export KSNOOP_TOOLS = 1
 test-all: setup-tools check generated
-	$(TESTRUN) -unit -live -all -table docs/kernels.md
+	$(TESTRUN) -unit -vetted -live -all -table docs/kernels.md
 	$(GO) -C packaging vet ./...
 	$(GO) -C packaging test -timeout 1h ./...
 	$(MAKE) test-fleet

@@ -2,7 +2,7 @@
 
 // Testrun runs the module's tests and says how many passed.
 //
-//	testrun [-unit] [-live [-all] [-debuginfo] [-table FILE]] [-bench] [-run REGEXP] [PACKAGE…]
+//	testrun [-unit [-vetted]] [-live [-all] [-debuginfo] [-table FILE]] [-bench] [-run REGEXP] [PACKAGE…]
 //
 // Unit tests run here, with the race detector but for those of norace.go. Live tests, which are those
 // named TestLive… in files named …_live_test.go, run in a guest of each kernel
@@ -34,6 +34,7 @@ import (
 func main() {
 	var o options
 	flag.BoolVar(&o.unit, "unit", false, "run the unit tests")
+	flag.BoolVar(&o.vetted, "vetted", false, "with -unit: go vet has passed, and go test need not run what it has of it")
 	flag.BoolVar(&o.live, "live", false, "run the live tests in guests")
 	flag.BoolVar(&o.bench, "bench", false, "run the live benchmarks in guests")
 	flag.BoolVar(&o.all, "all", false, "all live tests on all kernels: "+vm.AllKernels)
@@ -117,9 +118,11 @@ func unitTests(ctx context.Context, o options, t *tally) error {
 }
 
 func unitTest(ctx context.Context, o options, r unitRun, t *tally) error {
-	// make check vets everything.
-	args := slices.Concat([]string{"test", "-json", "-vet=off", "-timeout", unitTimeout(o.all).String()}, r.flags, r.packages)
-	cmd := exec.CommandContext(ctx, "go", args...)
+	args := []string{"test", "-json", "-timeout", unitTimeout(o.all).String()}
+	if o.vetted {
+		args = append(args, "-vet=off")
+	}
+	cmd := exec.CommandContext(ctx, "go", slices.Concat(args, r.flags, r.packages)...)
 	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%.1f", livetest.SlowEnv, contention()), vm.KernelsEnv+"="+kernelList(o.kernels))
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()

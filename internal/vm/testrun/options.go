@@ -6,6 +6,7 @@ import "time"
 
 type options struct {
 	unit, live, bench bool
+	vetted            bool // by go vet, so that go test need not
 	debugInfo         bool
 	all               bool   // tests on all kernels
 	share             bool   // each test, and each of its repeats, on one of the kernels that have all features
