@@ -25,7 +25,7 @@ const hostArch = runtime.GOARCH
 type kernelFlags struct{ btf, base string }
 
 func (f *kernelFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.btf, "btf", "", "read types from `FILE`: a vmlinux, raw BTF, or one of /sys/kernel/btf; to trace, those of the running kernel where it has none")
+	flags.StringVar(&f.btf, "btf", "", "read types from `FILE`: a vmlinux, raw BTF, or one of /sys/kernel/btf; to trace, they must be those of the running kernel")
 	flags.StringVar(&f.base, "base", "", "with --btf of a module: `FILE` with the types of its vmlinux")
 }
 

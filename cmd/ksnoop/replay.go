@@ -67,7 +67,7 @@ without parentheses shows all that was recorded of a function.`),
 	flags.Var(&f.expect, "expect", expectUsage)
 	flags.BoolVar(&f.join, "join", false, "print a call as one block, when it returns")
 	f.look.add(flags)
-	flags.VarPF(choiceFlag{&f.tree}, "trace", "T", "every call of sessions that were recorded with -T, as without this option; -T=no: their stacks only").NoOptDefVal = "true"
+	flags.VarPF(choiceFlag{&f.tree}, "trace", "T", "sessions recorded with -T: print every call (the default); -T=no: only their stacks").NoOptDefVal = "true"
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "show the addresses of stacks of sessions")
 	f.branches.add(flags)
 	f.ask.add(flags)
