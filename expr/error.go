@@ -22,7 +22,7 @@ const (
 	CodeUnknownFunc   Code = "unknown-func"   // vfs_read(usr(buf))
 	CodeAmbiguous     Code = "ambiguous"      // vfs_read(count == X), where enums disagree about X, or where types of one name differ
 	CodeType          Code = "type"           // vfs_read(count->x), vfs_read(*file == 1)
-	CodeBounds        Code = "bounds"         // vfs_read(file->f_path.dentry->d_iname[4096])
+	CodeBounds        Code = "bounds"         // vfs_read(file->f_inode->i_sb->s_id[4096])
 	CodeNoReturn      Code = "no-return"      // kfree(return), which returns nothing
 	CodeArgs          Code = "args"           // vfs_read(str())
 	CodeUnsupported   Code = "unsupported"    // arithmetic on floats and 128-bit integers
