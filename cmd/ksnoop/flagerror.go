@@ -9,11 +9,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/ksnoop/ksnoop/internal/suggest"
+	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
 // flagError says what is wrong with an option. Of numbers and times pflag says it
@@ -55,8 +58,12 @@ func nearestFlag(c *cobra.Command, err error) error {
 	if !errors.As(err, &unknown) {
 		return err
 	}
-	name, short := unknown.GetSpecifiedName(), unknown.GetSpecifiedShortnames() != ""
-	if short {
+	name, letters := unknown.GetSpecifiedName(), unknown.GetSpecifiedShortnames()
+	short := letters != ""
+	switch {
+	case short && letters[0] >= utf8.RuneSelf:
+		return notASCII(c, letters)
+	case short:
 		err = fmt.Errorf("there is no option -%s", name)
 	}
 	if ours := othersOptions[name]; ours != "" && c.Flags().Lookup(strings.Fields(ours)[0][2:]) != nil {
@@ -86,6 +93,17 @@ func nearestFlag(c *cobra.Command, err error) error {
 	})
 	if near := suggest.Nearest(name, slices.Values(names)); near != "" {
 		return fmt.Errorf("%w; did you mean --%s?", err, near)
+	}
+	return err
+}
+
+// notASCII says that there is no option of one dash and a word that does not begin with a letter of ASCII. pflag knows only
+// its first byte. The word may begin with another kind of dash: word processors and web pages make one of two.
+func notASCII(c *cobra.Command, word string) error {
+	err := fmt.Errorf("there is no option -%s", terminal.Name(word))
+	name, _, _ := strings.Cut(strings.TrimLeftFunc(word, func(r rune) bool { return unicode.In(r, unicode.Dash) }), "=")
+	if f := c.Flags().Lookup(name); f != nil && !f.Hidden {
+		return fmt.Errorf("%w; did you mean --%s?", err, name)
 	}
 	return err
 }

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -48,6 +49,30 @@ func TestFlagErrors(t *testing.T) {
 		if status != exitUsage || stdout != "" || !strings.HasPrefix(stderr, "ksnoop: "+c.want) || strings.Contains(stderr, "strconv") {
 			t.Errorf("%s: status %d, %q, want %q", c.args, status, stderr, c.want)
 		}
+	}
+}
+
+// TestFlagErrorsNotASCII: options of which pflag knows a byte only are refused by each command, as they were typed.
+func TestFlagErrorsNotASCII(t *testing.T) {
+	names := []string{""}
+	for _, c := range newRootCommand(new(int)).Commands() {
+		if !c.DisableFlagParsing {
+			names = append(names, c.Name())
+		}
+	}
+	for _, name := range names {
+		for option, shown := range map[string]string{
+			"-–help": "-–help; did you mean --help?", "-—help=x": "-—help=x; did you mean --help?", "-−help": "-−help; did you mean --help?",
+			"-é": "-é", "-–": "-–", "-–nonsense": "-–nonsense", "-\xff": `-\xff`, "-\u202e\n": `-\xe2\x80\xae\n`,
+		} {
+			stdout, stderr, status := ran(slices.DeleteFunc([]string{name, option, "vfs_read"}, func(s string) bool { return s == "" })...)
+			if want := "ksnoop: there is no option " + shown + "\n"; status != exitUsage || stdout != "" || stderr != want {
+				t.Errorf("%s %q: status %d, %q %q, want %q", name, option, status, stdout, stderr, want)
+			}
+		}
+	}
+	if _, stderr, _ := ran("trace", "-v–dry-run", "vfs_read"); stderr != "ksnoop: there is no option -–dry-run; did you mean --dry-run?\n" {
+		t.Error(stderr)
 	}
 }
 
