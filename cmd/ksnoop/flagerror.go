@@ -5,6 +5,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os/exec"
 	"regexp"
 	"slices"
 	"strconv"
@@ -66,24 +67,34 @@ func nearestFlag(c *cobra.Command, err error) error {
 	case short:
 		err = fmt.Errorf("there is no option -%s", name)
 	}
-	if ours := othersOptions[name]; ours != "" && c.Flags().Lookup(strings.Fields(ours)[0][2:]) != nil {
-		return fmt.Errorf("%w; write %s", err, ours)
+	if word := forgotten(c); word != "" {
+		err = fmt.Errorf("%w; if %s is the command to run, it stands behind --", err, word)
 	}
-	for _, other := range c.Root().Commands() {
-		if other.Name() != "trace" && other.Name() != "replay" {
-			continue // these two are the ones that are taken for each other
-		}
-		flags := other.LocalNonPersistentFlags()
+	if hint := optionHint(c, name, short); hint != "" {
+		return fmt.Errorf("%w; %s", err, hint)
+	}
+	return err
+}
+
+// optionHint says which option may have been meant by one that a command does not have.
+func optionHint(c *cobra.Command, name string, short bool) string {
+	if ours := othersOptions[name]; ours != "" && c.Flags().Lookup(strings.Fields(ours)[0][2:]) != nil {
+		return "write " + ours
+	}
+	// These two are the ones that are taken for each other. Where both have the option, trace is the usual one.
+	for _, other := range []string{"trace", "replay"} {
+		sub, _, _ := c.Root().Find([]string{other}) // both exist
+		flags := sub.LocalNonPersistentFlags()
 		f := flags.Lookup(name)
 		if short {
 			f = flags.ShorthandLookup(name)
 		}
 		if f != nil && !f.Hidden {
-			return fmt.Errorf("%w; it is an option of ksnoop %s", err, other.Name())
+			return "it is an option of ksnoop " + other
 		}
 	}
 	if short {
-		return err
+		return ""
 	}
 	var names []string
 	c.Flags().VisitAll(func(f *pflag.Flag) {
@@ -92,9 +103,23 @@ func nearestFlag(c *cobra.Command, err error) error {
 		}
 	})
 	if near := suggest.Nearest(name, slices.Values(names)); near != "" {
-		return fmt.Errorf("%w; did you mean --%s?", err, near)
+		return "did you mean --" + near + "?"
 	}
-	return err
+	return ""
+}
+
+// forgotten returns the first word before an unknown option of trace that is the name of a program: its -- may be
+// forgotten. Functions can have such a name, too.
+func forgotten(c *cobra.Command) string {
+	if c.HasParent() && c.Name() != "trace" {
+		return ""
+	}
+	for _, word := range c.Flags().Args() {
+		if _, err := exec.LookPath(word); err == nil {
+			return word
+		}
+	}
+	return ""
 }
 
 // notASCII says that there is no option of one dash and a word that does not begin with a letter of ASCII. pflag knows only

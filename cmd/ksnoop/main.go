@@ -5,6 +5,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -62,7 +63,7 @@ func execute(args []string, stdout, stderr io.Writer) int {
 				text = asTyped(root, args, text)
 			}
 			if i == 0 && statusOf(err) == exitUsage {
-				text = meant(root, args) + text
+				text = cmp.Or(behindDashes(args), meant(root, args)+text)
 			}
 			fmt.Fprintln(stderr, "ksnoop: "+strings.TrimPrefix(onOneLine(text, args), "ksnoop: "))
 		}

@@ -105,6 +105,25 @@ func meant(root *cobra.Command, args []string) string {
 	return cmp.Or(nearestCommand(root, args), oneDash(root, args), valueApart(root, args))
 }
 
+// behindDashes says that the command of why stands behind --. Its words are all that follow the first one, since those
+// that look like options are the command's.
+func behindDashes(args []string) string {
+	c, args, err := newRootCommand(new(int)).Find(args)
+	if err != nil || c.Name() != "why" {
+		return ""
+	}
+	c.InitDefaultHelpFlag()
+	c.Flags().SetInterspersed(false)
+	if err := c.Flags().Parse(args); err != nil || c.Flags().Changed("pid") || c.ArgsLenAtDash() >= 0 {
+		return ""
+	}
+	words := c.Flags().Args()
+	if len(words) == 0 || slices.Contains(words, "--") {
+		return ""
+	}
+	return "the command stands behind --: ksnoop why -- " + strings.Join(words, " ")
+}
+
 // nearestCommand says which command may have been meant by the first of some
 // arguments: what is no command is taken for a SPEC.
 func nearestCommand(root *cobra.Command, args []string) string {

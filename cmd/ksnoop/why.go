@@ -63,7 +63,7 @@ The exit status is that of the command, and 1 if no such call has failed as --sy
 			case n > 0:
 				return usagef("why takes no SPEC: %q; the command stands behind --", args[0])
 			case n < 0 && len(args) > 0:
-				return usagef("the command stands behind --: ksnoop why -- %s", strings.Join(args, " "))
+				return usagef("the command stands behind --") // behindDashes has its words
 			case len(args) == 0:
 				return usagef("no command to run: ksnoop why -- COMMAND")
 			}
