@@ -99,7 +99,7 @@ func (f *printFlags) register(c *cobra.Command) {
 	flags.BoolVar(&f.hex, "hex", false, "FILE holds the bytes as hexadecimal digits, in at most 16 MiB of text")
 	flags.StringVar(&f.diff, "diff", "", "print what FILE changes compared with this earlier `FILE`")
 	flags.BoolVar(&f.bigEndian, "big-endian", false, "the bytes come from a big-endian machine")
-	flags.BoolVar(&f.batch, "batch", false, "read lines `TYPE HEX` and print one value for each")
+	flags.BoolVar(&f.batch, "batch", false, "read lines of TYPE HEX and print one value for each")
 	f.source.add(flags)
 }
 
@@ -388,12 +388,15 @@ func (p *printing) batchLine(line string) error {
 		return usagef("%q is not TYPE HEX", shorten(line, 40))
 	}
 	printer, err := p.printer(line[:cut])
-	if err != nil {
-		return err
+	raw, hexErr := parseHex(line[cut+1:])
+	if err == nil && hexErr != nil {
+		err = usageError{hexErr}
 	}
-	raw, err := parseHex(line[cut+1:])
 	if err != nil {
-		return usageError{err}
+		if _, whole := p.printer(line); whole == nil {
+			return usagef("%q lacks its bytes: a line is TYPE HEX", shorten(line, 40))
+		}
+		return err
 	}
 	return p.print(printer, raw)
 }

@@ -141,6 +141,8 @@ func TestPrintFaults(t *testing.T) {
 		{"", []string{"--batch", "--diff", "a"}, 2, "exclude each other"},
 		{"x 00\nu32\nu32 zz\nu32 01000000\n", []string{"--batch"}, 2, "ksnoop: line 1: there is no type \"x\"\n" +
 			"ksnoop: line 2: \"u32\" is not TYPE HEX\nksnoop: line 3: \"zz\" is not hexadecimal\n3 of 4 lines could not be printed"},
+		{"struct point\nu32 *\nu32 00\n", []string{"--batch"}, 2, "ksnoop: line 1: \"struct point\" lacks its bytes: a line is TYPE HEX\n" +
+			"ksnoop: line 2: \"u32 *\" lacks its bytes: a line is TYPE HEX\n2 of 3 lines could not be printed"},
 	} {
 		_, notes, status := runPrint(tt.stdin, append(tt.args, "--btf", types)...)
 		if status != tt.status || !strings.Contains(notes, tt.want) || strings.Contains(notes, "read .: read") {
