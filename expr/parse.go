@@ -97,6 +97,10 @@ func syntaxError(text string, err error) *Error {
 	}
 	tok := culprit(text, unexpected.Unexpected)
 	at = tok.Pos.Offset
+	if before := strings.TrimRight(text[:at], " \t"); strings.HasSuffix(before, ",") && !strings.Contains(before, "(") {
+		e.Span, e.Msg, e.Hint = Span{len(before) - 1, len(before)}, `unexpected ","`, apartHint(text)
+		return e
+	}
 	e.Span = Span{at, at + len(tok.Value)}
 	if !tok.EOF() {
 		e.Msg = "unexpected " + strconv.Quote(tok.Value)
@@ -361,12 +365,24 @@ func (b *builder) selector(s string, at Span) Selector {
 	return sel
 }
 
+// listOfNames matches names with commas between them.
+var listOfNames = regexp.MustCompile(`^[\w.*?:, \t]+$`)
+
+// apartHint says that commas do not separate SPECs, and of a list of functions what to write.
+func apartHint(text string) string {
+	const hint = "each SPEC is an argument of its own"
+	if !listOfNames.MatchString(text) {
+		return hint
+	}
+	return hint + ": write " + shortened(strings.Join(strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(", \t", r) }), " "))
+}
+
 // separatorHint says what to write for two names, with a rune between them that names do not have.
 func separatorHint(sel Selector, s string, r rune) string {
 	first, rest, _ := strings.Cut(s, string(r))
 	switch {
 	case r == ',':
-		return fmt.Sprintf("each SPEC is an argument of its own: write %s %s", first, strings.TrimSpace(strings.ReplaceAll(rest, ",", " ")))
+		return apartHint(s)
 	case r != '/':
 		return ""
 	case sel.Kind == Tracepoint:
