@@ -460,7 +460,10 @@ func derive(t btf.Type, suffix, spelling string) (btf.Type, error) {
 		case suffix[0] == '*' && dims == nil:
 			t, suffix = &btf.Pointer{Target: t}, suffix[1:]
 		case suffix[0] == '[':
-			digits, rest, _ := strings.Cut(suffix[1:], "]")
+			digits, rest, closed := strings.Cut(suffix[1:], "]")
+			if !closed {
+				return nil, usagef(`%q: a closing "]" is missing`, shorten(spelling, 60))
+			}
 			n, err := strconv.ParseUint(strings.TrimSpace(digits), 0, 32)
 			if err != nil {
 				return nil, usagef("%q: %q is no number of elements", shorten(spelling, 60), shorten(digits, 20))
