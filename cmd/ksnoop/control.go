@@ -44,8 +44,11 @@ func (f *controlFlags) add(flags *pflag.FlagSet) {
 
 // check returns the rate limit.
 func (f *controlFlags) check() (bpf.Rate, error) {
-	if f.duration < 0 || f.latency < 0 {
-		return bpf.Rate{}, usagef("--for and --latency take a time that is not negative")
+	switch {
+	case f.duration < 0:
+		return bpf.Rate{}, usagef("--for %s: it cannot be negative", f.duration)
+	case f.latency < 0:
+		return bpf.Rate{}, usagef("--latency %s: it cannot be negative", f.latency)
 	}
 	if f.rate == "" {
 		return bpf.Rate{}, nil

@@ -26,6 +26,8 @@ func TestFlagErrors(t *testing.T) {
 		{"-e vfs_read -C bpf.sessions-size=1e3", `-C "bpf.sessions-size=1e3": `},
 		{"--for 5 vfs_read", `--for "5": write a time with its unit, such as 10ms, 1.5s or 5m`},
 		{"--for 99999999h vfs_read", `--for "99999999h": that time is too long`},
+		{"--for -5s vfs_read", "--for -5s: it cannot be negative\n"},
+		{"--latency -1ms vfs_read", "--latency -1ms: it cannot be negative\n"},
 		{"--preset 5", `--preset "5": there are bpf, perf, `},
 		{"--ustack=dwarf,5 vfs_read", `--ustack "dwarf,5": a copy of a stack has 512 to 60K bytes, a multiple of 8`},
 		{"--attach= vfs_read", "--attach is given an empty word"},
