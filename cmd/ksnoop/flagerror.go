@@ -81,6 +81,9 @@ func optionHint(c *cobra.Command, name string, short bool) string {
 	if ours := othersOptions[name]; ours != "" && c.Flags().Lookup(strings.Fields(ours)[0][2:]) != nil {
 		return "write " + ours
 	}
+	if c.HasParent() && (name == "version" || short && name == "V") {
+		return "for the version write ksnoop --version"
+	}
 	// These two are the ones that are taken for each other. Where both have the option, trace is the usual one.
 	for _, other := range []string{"trace", "replay"} {
 		sub, _, _ := c.Root().Find([]string{other}) // both exist

@@ -28,6 +28,8 @@ func TestFlagErrors(t *testing.T) {
 		{"--for 99999999h vfs_read", `--for "99999999h": that time is too long`},
 		{"--for -5s vfs_read", "--for -5s: it cannot be negative\n"},
 		{"--latency -1ms vfs_read", "--latency -1ms: it cannot be negative\n"},
+		{"-V trace", "there is no option -V; for the version write ksnoop --version\n"},
+		{"replay --version", "unknown flag: --version; for the version write ksnoop --version\n"},
 		{"--preset 5", `--preset "5": there are bpf, perf, `},
 		{"--ustack=dwarf,5 vfs_read", `--ustack "dwarf,5": a copy of a stack has 512 to 60K bytes, a multiple of 8`},
 		{"--attach= vfs_read", "--attach is given an empty word"},
