@@ -73,7 +73,7 @@ func TestManPagesShown(t *testing.T) {
 		for _, g := range groupedFlags(c) {
 			for _, f := range g.flags {
 				if !f.Hidden {
-					texts = append(texts, f.Usage)
+					texts = append(texts, f.Usage+usualValue(f))
 				}
 			}
 		}
@@ -169,7 +169,16 @@ func manFlag(b *bytes.Buffer, f *pflag.Flag) {
 	case of != "":
 		fmt.Fprintf(b, " %s", markdown(of))
 	}
-	fmt.Fprintf(b, "\n: %s\n\n", markdown(usage))
+	fmt.Fprintf(b, "\n: %s\n\n", markdown(usage+usualValue(f)))
+}
+
+// usualValue returns what --help has behind the usage of an option: " (default 4M)".
+func usualValue(f *pflag.Flag) string {
+	set := pflag.NewFlagSet("", pflag.ContinueOnError)
+	set.AddFlag(f)
+	_, usage := pflag.UnquoteUsage(f)
+	_, behind, _ := strings.Cut(strings.TrimRight(set.FlagUsages(), "\n"), usage)
+	return behind
 }
 
 var marks = regexp.MustCompile("[\\\\*_`<>\\[\\]#|~]")
