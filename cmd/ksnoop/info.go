@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/cilium/ebpf/btf"
@@ -101,7 +102,7 @@ func appendTypes(out []byte, view *kernel.View, spelling string) ([]byte, error)
 	if i := strings.IndexAny(spelling, "*?["); i >= 0 {
 		return out, usagef("--types takes the name of a type, without %c: such as 'struct sk_buff'", spelling[i])
 	}
-	types, err := view.TypesByName(strings.Join(strings.Fields(spelling), " "), "")
+	types, err := typesSpelled(view, spelling)
 	if err != nil {
 		return out, err
 	}
@@ -112,6 +113,18 @@ func appendTypes(out []byte, view *kernel.View, spelling string) ([]byte, error)
 		out = append(btfprint.AppendType(out, t, btfprint.TypeOptions{}), '\n')
 	}
 	return out, nil
+}
+
+// typesSpelled returns the types with a spelling of C, which may be "unsigned long": BTF has it as "long unsigned int".
+// Qualifiers make no difference to a value.
+func typesSpelled(view *kernel.View, spelling string) ([]btf.Type, error) {
+	words := slices.DeleteFunc(strings.Fields(spelling), func(word string) bool { return word == "const" || word == "volatile" })
+	for _, name := range (expr.TypeName{Name: strings.Join(words, " ")}).Names() {
+		if types, err := view.TypesByName(name, ""); err != nil || len(types) > 0 {
+			return types, err
+		}
+	}
+	return nil, nil
 }
 
 // typeHint says which type may have been meant.

@@ -304,6 +304,17 @@ func TestUnmatchedAllow(t *testing.T) {
 	}
 }
 
+// TestInfoSpelling: types have C's spellings, as in SPECs.
+func TestInfoSpelling(t *testing.T) {
+	types := typesFile(t)
+	for _, spelling := range []string{"unsigned long", "unsigned long int", "long unsigned int", "const unsigned long"} {
+		stdout, stderr, status := ran("info", "--btf", types, "--types", spelling)
+		if status != 0 || stderr != "" || !strings.Contains(stdout, "long unsigned int") {
+			t.Errorf("%s: status %d, %q, %s", spelling, status, stdout, stderr)
+		}
+	}
+}
+
 func TestInfo(t *testing.T) {
 	needBTF(t)
 	for _, c := range []struct {

@@ -436,7 +436,7 @@ func (p *printing) lookUp(spelling string) (btf.Type, error) {
 	if !typeName.MatchString(name) {
 		return nil, usagef("%s cannot be the name of a type, which looks like 'struct sock' or pid_t", strconv.Quote(shorten(spelling, 60)))
 	}
-	types, err := p.view.TypesByName(name, "")
+	types, err := typesSpelled(p.view, name)
 	if err != nil {
 		return nil, err
 	}
