@@ -25,6 +25,7 @@ func flagValues() map[string][]string {
 		"dry-run":   {dryRunLoad},
 		"lbr":       {"any", "any_call", "any_return", "call", "cond", "ind_call", "ind_jump", "call_stack"},
 		"symbolize": {"none", "line", "inlines"},
+		"ustack":    {ustackPointers, ustackDwarf},
 		"weight":    {"calls", "time", "errors", "off-cpu"},
 	}
 	for i := range formats {

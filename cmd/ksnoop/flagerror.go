@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os/exec"
@@ -139,20 +140,47 @@ func notASCII(c *cobra.Command, word string) error {
 // othersOptions are options that other tools have, with what to write here. It is never changed.
 var othersOptions = map[string]string{"json": "--format json", "duration": "--for TIME", "timeout": "--for TIME", "file": "--output FILE"}
 
-// valueApart says that the value of an option that may go without one stands behind =.
-func valueApart(root *cobra.Command, args []string) string {
+// valueApart says that the value of an option that may go without one stands behind =. A word that only
+// resembles a value counts if the message is about that word.
+func valueApart(root *cobra.Command, args []string, message string) string {
 	c, args, err := root.Find(args)
 	if err != nil {
 		return ""
 	}
 	values := flagValues()
 	for i, arg := range args[:max(0, len(args)-1)] {
-		f := c.Flags().Lookup(strings.TrimPrefix(arg, "--"))
-		if f != nil && len(f.Name)+2 == len(arg) && f.NoOptDefVal != "" && (f.NoOptDefVal == args[i+1] || slices.Contains(values[f.Name], args[i+1])) {
-			return fmt.Sprintf("did you mean %s=%s? The value of %s stands behind an equals sign:\n", arg, args[i+1], arg)
+		if arg == "--" {
+			break
+		}
+		f := given(c.Flags(), arg)
+		if f == nil || f.NoOptDefVal == "" && f.Name != "symbolize" {
+			continue
+		}
+		value, known, near := args[i+1], values[f.Name], ""
+		word, _, _ := strings.Cut(value, ",")
+		isKnown := word == f.NoOptDefVal || slices.Contains(known, word)
+		if !isKnown && strings.Contains(message, strconv.Quote(value)) {
+			near = suggest.Nearest(value, slices.Values(known))
+		}
+		switch level := f.Name == "symbolize"; {
+		case level && near != "": // withLevels has taken those that are known
+			return fmt.Sprintf("did you mean %s %s? What is no LEVEL is taken for a SPEC:\n", arg, near)
+		case !level && (isKnown || near != ""):
+			return fmt.Sprintf("did you mean %s=%s? The value of %s stands behind an equals sign:\n", arg, cmp.Or(near, value), arg)
 		}
 	}
 	return ""
+}
+
+// given returns the option that an argument is without a value, or nil.
+func given(flags *pflag.FlagSet, arg string) *pflag.Flag {
+	if name, long := strings.CutPrefix(arg, "--"); long {
+		return flags.Lookup(name)
+	}
+	if len(arg) == 2 && arg[0] == '-' {
+		return flags.ShorthandLookup(arg[1:])
+	}
+	return nil
 }
 
 // oneDash says that a long option has two dashes, where one was written with one: it reads as several

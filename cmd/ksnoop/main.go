@@ -63,7 +63,7 @@ func execute(args []string, stdout, stderr io.Writer) int {
 				text = asTyped(root, args, text)
 			}
 			if i == 0 && statusOf(err) == exitUsage {
-				text = cmp.Or(behindDashes(args), meant(root, args)+text)
+				text = cmp.Or(behindDashes(args), meant(root, args, text)+text)
 			}
 			fmt.Fprintln(stderr, "ksnoop: "+strings.TrimPrefix(onOneLine(text, args), "ksnoop: "))
 		}

@@ -100,9 +100,9 @@ var elsewhere = map[string]string{
 	"script": "to print a recording, write ksnoop replay FILE",
 }
 
-// meant says first what the first argument, or an option with one dash, was hardly meant for.
-func meant(root *cobra.Command, args []string) string {
-	return cmp.Or(nearestCommand(root, args), oneDash(root, args), valueApart(root, args))
+// meant says first what the first argument, an option with one dash, or the word behind an option was hardly meant for.
+func meant(root *cobra.Command, args []string, message string) string {
+	return cmp.Or(nearestCommand(root, args), oneDash(root, args), valueApart(root, args, message))
 }
 
 // behindDashes says that the command of why stands behind --. Its words are all that follow the first one, since those
