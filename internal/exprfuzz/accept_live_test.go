@@ -31,7 +31,7 @@ import (
 
 // acceptSample is how many functions are tried, of which make test tries half, and where a smoke run will do; make soak
 // tries all.
-const acceptSample, acceptSmoke = 300, 60
+const acceptSample, acceptSmoke = 500, 100
 
 // The kernel must take what is generated for its own functions: everything
 // captured, and a condition on the first integer of each argument.
