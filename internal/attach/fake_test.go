@@ -84,7 +84,7 @@ type fakeKernel struct {
 	always, looked float64
 	on             bool
 	late           time.Duration // how much later than it is due a pause begins
-	own            time.Duration // what ksnoop has taken
+	own            atomic.Int64  // nanoseconds that ksnoop has taken
 	since          time.Time     // of the last switch
 	asked          int           // how often it was read what a program took
 	took           time.Duration
@@ -266,7 +266,7 @@ func (k *fakeKernel) loadedProgram(ebpf.ProgramID) (object, error) { return nil,
 func (k *fakeKernel) measure() (io.Closer, error) {
 	return k.hold("statistics"), k.refuse["statistics"]
 }
-func (k *fakeKernel) ownTime() time.Duration { return k.own }
+func (k *fakeKernel) ownTime() time.Duration { return time.Duration(k.own.Load()) }
 func (k *fakeKernel) largeArrays() bool      { return true }
 func (k *fakeKernel) settler() (settler, error) {
 	if err := k.refuse["settler"]; err != nil {

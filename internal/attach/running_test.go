@@ -478,7 +478,7 @@ func TestKeepWithinOwn(t *testing.T) {
 		go func() {
 			time.Sleep(time.Second / 2)
 			for _, percent := range []time.Duration{60, 60, 10, 10} {
-				k.own += percent * time.Second / 100
+				k.own.Add(int64(percent * time.Second / 100))
 				tracer.read.Add(1 << 20)
 				time.Sleep(time.Second)
 			}
