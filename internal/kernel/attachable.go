@@ -31,6 +31,7 @@ type Refusal uint8
 const (
 	NoBTF        Refusal = iota + 1 // fentry needs the signature
 	Renamed                         // fentry looks for the symbol that BTF names: "foo", not "foo.isra.0"
+	Implicit                        // a kfunc's implicit arguments are lost to fentry before Linux 7.2
 	NotTraceable                    // ftrace does not know it: notrace, inlined, or no room for the call
 	Blacklisted                     // NOKPROBE: a probe would recurse
 )
@@ -48,6 +49,7 @@ func (e *RefusedError) Reason() string {
 	return map[Refusal]string{
 		NoBTF:        "BTF has no signature of it",
 		Renamed:      "the compiler changed its name, by which fentry would look for it",
+		Implicit:     "it has arguments that the verifier adds, which kernels before 7.2 lose at fentry",
 		NotTraceable: "the kernel does not let it be traced (notrace)",
 		Blacklisted:  "the kernel does not let it be probed (NOKPROBE)",
 	}[e.Why]
@@ -83,6 +85,8 @@ func (v *View) Attachable(f Function) (Attach, error) {
 	switch {
 	case f.Type == nil:
 		refuse(NoBTF, &a.fentry)
+	case f.Type.Name == f.Name+implicitSuffix:
+		refuse(Implicit, &a.fentry)
 	case f.Type.Name != f.Name && !f.Alias:
 		refuse(Renamed, &a.fentry)
 	}

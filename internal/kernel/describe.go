@@ -69,7 +69,7 @@ func (v *View) describeAlias(t *symbolTable, f *Function) error {
 		if err := v.describe(f, t.name(s)); err != nil {
 			return err
 		}
-		f.Alias = f.Type != nil
+		f.Alias = f.Type != nil && f.Type.Name == t.name(s)
 	}
 	return nil
 }

@@ -256,9 +256,14 @@ func (i *typeInfo) funcs(name string) ([]*btf.Func, error) {
 	}
 	var funcs []*btf.Func
 	for _, t := range types {
-		if f, ok := t.(*btf.Func); ok {
-			funcs = append(funcs, f)
+		f, ok := t.(*btf.Func)
+		if !ok {
+			continue
 		}
+		if f, err = i.whole(f); err != nil {
+			return nil, err
+		}
+		funcs = append(funcs, f)
 	}
 	i.described.Store(name, funcs)
 	return funcs, nil
