@@ -21,22 +21,10 @@ import (
 // names of any length, of vmlinux and of modules, hidden addresses or not.
 func TestLiveSearchSymbols(t *testing.T) {
 	guest.Require(t)
-	const file = "/proc/sys/kernel/kptr_restrict"
-	before, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := os.WriteFile(file, before, 0); err != nil {
-			t.Error(err)
-		}
-	})
 	// Their first 8 bytes are all that a search looks at.
 	names := []string{"vfs_read", "tun_get_user", "fput", "ip_send_skb", "name_of_nothing"}
 	for _, restrict := range []string{"1", "2"} {
-		if err := os.WriteFile(file, []byte(restrict), 0); err != nil {
-			t.Fatal(err)
-		}
+		guest.Sysctl(t, "kernel.kptr_restrict", restrict)
 		all, err := os.ReadFile("/proc/kallsyms")
 		if err != nil {
 			t.Fatal(err)

@@ -51,15 +51,7 @@ func TestLiveMaxCPU(t *testing.T) {
 // TestLiveMeasuredAlways: without the right to have programs measured, --max-cpu keeps them where the administrator has all measured.
 func TestLiveMeasuredAlways(t *testing.T) {
 	guest.Require(t)
-	const sysctl = "/proc/sys/kernel/bpf_stats_enabled"
-	was, err := os.ReadFile(sysctl)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(sysctl, []byte("1"), 0); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.WriteFile(sysctl, was, 0) })
+	guest.Sysctl(t, "kernel.bpf_stats_enabled", "1")
 	defer flood(t, 43)()
 	text, _ := asNobody(t, []uintptr{unix.CAP_BPF, unix.CAP_PERFMON}, "trace", "--for="+livetest.Patience(7*time.Second).String(), "--max-cpu=1%", "vfs_read(count == 42)")
 	if !strings.Contains(text, "--max-cpu allows 1%: calls are looked at for ") || strings.Contains(text, "CAP_SYS_ADMIN") {

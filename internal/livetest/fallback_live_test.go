@@ -40,19 +40,7 @@ func (c fallbackCase) run(t *testing.T, ksnoop func(args ...string) (stdout, std
 func TestLiveHiddenAddresses(t *testing.T) {
 	guest.Require(t)
 	clean(t)
-	const file = "/proc/sys/kernel/kptr_restrict"
-	before, err := os.ReadFile(file)
-	if err == nil {
-		err = os.WriteFile(file, []byte("2"), 0)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := os.WriteFile(file, before, 0); err != nil {
-			t.Error(err)
-		}
-	}()
+	guest.Sysctl(t, "kernel.kptr_restrict", "2")
 	const read, remedy = "read -count 3 -size 77", "addresses are hidden: as root, sysctl kernel.kptr_restrict=1"
 	many := []string{"vfs_*()"}
 	if attach.Supported(layout.MethodTracingMulti, nil) == nil { // which takes types instead

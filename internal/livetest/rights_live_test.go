@@ -4,7 +4,6 @@ package livetest_test
 
 import (
 	"bytes"
-	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -34,12 +33,6 @@ func asNobody(t *testing.T, capabilities []uintptr, args ...string) (text string
 // with none less; what is lacking is said.
 func TestLiveRights(t *testing.T) {
 	guest.Require(t)
-	const sysctl = "/proc/sys/kernel/perf_event_paranoid"
-	was, err := os.ReadFile(sysctl)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.WriteFile(sysctl, was, 0) })
 	base := []uintptr{unix.CAP_BPF, unix.CAP_PERFMON}
 	for _, less := range base {
 		text, status := asNobody(t, []uintptr{less}, "trace", "vfs_read")
@@ -55,9 +48,7 @@ func TestLiveRights(t *testing.T) {
 		if r.Feature == livetest.Paranoid {
 			level = "3"
 		}
-		if err := os.WriteFile(sysctl, []byte(level), 0); err != nil {
-			t.Fatal(err)
-		}
+		guest.Sysctl(t, "kernel.perf_event_paranoid", level)
 		args := strings.Fields(r.Args)
 		works := func(capabilities ...uintptr) (string, bool) {
 			text, status := asNobody(t, capabilities, args...)

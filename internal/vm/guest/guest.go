@@ -33,6 +33,24 @@ func Kernel() string { return os.Getenv(env) }
 // In reports whether the process runs in a guest.
 func In() bool { return Kernel() != "" }
 
+// Sysctl sets a parameter of the guest's kernel, as "kernel.kptr_restrict", until the test ends.
+func Sysctl(t testing.TB, name, value string) {
+	t.Helper()
+	file := "/proc/sys/" + strings.ReplaceAll(name, ".", "/")
+	before, err := os.ReadFile(file)
+	if err == nil {
+		err = os.WriteFile(file, []byte(value), 0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.WriteFile(file, before, 0); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // Require skips a live test where there is no guest to try it in.
 func Require(t testing.TB) {
 	t.Helper()
