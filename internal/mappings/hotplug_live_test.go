@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"runtime"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -48,14 +49,15 @@ func TestLiveHotplug(t *testing.T) {
 	if runs, lost := followed(); !runs || lost {
 		t.Fatalf("before: followed %v, lost %v", runs, lost)
 	}
-	for _, on := range []string{"0", "1"} {
-		if err := os.WriteFile("/sys/devices/system/cpu/cpu1/online", []byte(on), 0); err != nil {
-			t.Fatal(err)
+	for _, off := range []time.Duration{livetest.Patience(3 * time.Second), 0} {
+		for on, pause := range []time.Duration{off, livetest.Patience(3 * time.Second)} {
+			if err := os.WriteFile("/sys/devices/system/cpu/cpu1/online", []byte(strconv.Itoa(on)), 0); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(pause)
 		}
-		time.Sleep(livetest.Patience(3 * time.Second))
-	}
-	runs, lost := followed()
-	if !runs || !lost {
-		t.Errorf("once it is on again: followed %v, lost %v", runs, lost)
+		if runs, lost := followed(); !runs || !lost {
+			t.Errorf("once it is on again, after %v: followed %v, lost %v", off, runs, lost)
+		}
 	}
 }

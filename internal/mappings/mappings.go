@@ -13,8 +13,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
-	"runtime"
 	"slices"
 	"sort"
 	"sync"
@@ -27,10 +25,10 @@ import (
 type Watcher struct {
 	mu      sync.Mutex
 	buffers []buffer
-	on      map[int]bool // the CPUs that buffers are filled of
+	on      map[cpu]bool // those that buffers are filled of
 	at      map[int]int  // which buffer a CPU has
-	slept   time.Duration
-	pending []Event // the first settled ones are in order of time, and nothing is to come before them
+	failed  bool         // one of them could not be followed
+	pending []Event      // the first settled ones are in order of time, and nothing is to come before them
 	settled int
 	stop    chan struct{}
 	done    sync.WaitGroup
@@ -42,50 +40,51 @@ type buffer interface {
 	close() error
 }
 
-// Open follows all processes from now on, on a CPU that is switched on later from at most a second later on. That some of what
-// happened there may be missing is an event, too.
+func openBuffer(number int) (buffer, error) { return openRing(number) }
+
+// Open follows all processes from now on. A CPU that is switched on later is followed within a second, and a Lost event says that
+// something may be missing.
 func Open() (*Watcher, error) {
-	w := &Watcher{on: map[int]bool{}, at: map[int]int{}, stop: make(chan struct{})}
-	if _, err := w.follow(onlineCPUs, func(cpu int) (buffer, error) { return openRing(cpu) }); err != nil {
+	w := &Watcher{on: map[cpu]bool{}, at: map[int]int{}, stop: make(chan struct{})}
+	cpus, err := onlineCPUs()
+	if err == nil {
+		_, err = w.follow(cpus, openBuffer)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("follow mappings: %w", errors.Join(err, w.Close()))
 	}
-	w.slept = sleptFor()
 	w.done.Go(w.empty)
 	return w, nil
 }
 
-// follow opens buffers of the CPUs that are on and were not when it was called last, and reports whether there are such.
-// Buffers of a CPU that has been off meanwhile are filled no more.
-func (w *Watcher) follow(online func() ([]int, error), open func(cpu int) (buffer, error)) (fresh bool, err error) {
-	cpus, err := online()
-	if err != nil {
-		return false, err
-	}
-	maps.DeleteFunc(w.on, func(cpu int, _ bool) bool { return !slices.Contains(cpus, cpu) })
-	for _, cpu := range cpus {
-		if w.on[cpu] {
+// follow opens buffers of those CPUs, which are on, that were not when it was called last, or have been off meanwhile, and reports
+// whether there are such: the old buffers are filled no more.
+func (w *Watcher) follow(cpus []cpu, open func(number int) (buffer, error)) (fresh bool, err error) {
+	maps.DeleteFunc(w.on, func(c cpu, _ bool) bool { return !slices.Contains(cpus, c) })
+	var failed []error
+	for _, c := range cpus {
+		if w.on[c] {
 			continue
 		}
-		b, err := open(cpu)
+		b, err := open(c.number)
 		if errors.Is(err, unix.ENODEV) { // it was switched off meanwhile
 			continue
 		}
 		if err != nil {
-			return fresh, fmt.Errorf("perf_event_open: %w", err)
+			failed = append(failed, fmt.Errorf("perf_event_open: %w", err))
+			continue
 		}
-		if err := w.replace(cpu, b); err != nil {
-			return fresh, err
-		}
-		w.on[cpu], fresh = true, true
+		failed = append(failed, w.replace(c.number, b))
+		w.on[c], fresh = true, true
 	}
-	return fresh, nil
+	return fresh, errors.Join(failed...)
 }
 
 // replace takes a buffer in place of the one that the CPU had.
-func (w *Watcher) replace(cpu int, b buffer) error {
-	i, ok := w.at[cpu]
+func (w *Watcher) replace(number int, b buffer) error {
+	i, ok := w.at[number]
 	if !ok {
-		w.at[cpu] = len(w.buffers)
+		w.at[number] = len(w.buffers)
 		w.buffers = append(w.buffers, b)
 		return nil
 	}
@@ -95,32 +94,18 @@ func (w *Watcher) replace(cpu int, b buffer) error {
 	return old.close()
 }
 
-// followAgain follows CPUs that are on again. When the machine has slept they all are, but for one.
+// followAgain follows CPUs that are on again: all but one, when the machine has slept. One that cannot be followed is tried
+// again each second, and counts once.
 func (w *Watcher) followAgain() {
-	const leastSleep = 100 * time.Millisecond
-	if slept := sleptFor(); slept-w.slept > leastSleep {
-		w.slept = slept
-		clear(w.on)
+	cpus, err := onlineCPUs()
+	if err != nil {
+		return
 	}
-	if fresh, err := w.follow(onlineCPUs, func(cpu int) (buffer, error) { return openRing(cpu) }); fresh || err != nil {
-		w.pending = append(w.pending, Event{Kind: Lost, Count: 1, Time: uint64(clock(unix.CLOCK_MONOTONIC))})
+	fresh, err := w.follow(cpus, openBuffer)
+	if fresh || err != nil && !w.failed {
+		w.pending = append(w.pending, Event{Kind: Lost, Count: 1})
 	}
-}
-
-// sleptFor returns for how long the machine has been suspended.
-func sleptFor() (slept time.Duration) {
-	for range 3 { // other work may come between
-		slept = max(slept, clock(unix.CLOCK_BOOTTIME)-clock(unix.CLOCK_MONOTONIC))
-	}
-	return slept
-}
-
-func clock(id int32) time.Duration {
-	var t unix.Timespec
-	if err := unix.ClockGettime(id, &t); err != nil {
-		return 0 // every kernel has these
-	}
-	return time.Duration(t.Nano())
+	w.failed = err != nil
 }
 
 // empty reads the buffers from time to time, so that they do not become full while nobody asks, and looks for CPUs that are on again.
@@ -201,20 +186,4 @@ func (w *Watcher) Close() error {
 	}
 	w.buffers = nil
 	return errors.Join(errs...)
-}
-
-// onlineCPUs returns the CPUs that events can be opened on.
-func onlineCPUs() ([]int, error) {
-	text, err := os.ReadFile("/sys/devices/system/cpu/online")
-	if errors.Is(err, os.ErrNotExist) {
-		cpus := make([]int, runtime.NumCPU())
-		for i := range cpus {
-			cpus[i] = i
-		}
-		return cpus, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return parseList(string(text))
 }

@@ -193,7 +193,7 @@ func TestParseList(t *testing.T) {
 
 // TestFollow: buffers are opened of CPUs that are new or have been off, once, and what the old ones had is not lost.
 func TestFollow(t *testing.T) {
-	w := &Watcher{on: map[int]bool{}, at: map[int]int{}}
+	w := &Watcher{on: map[cpu]bool{}, at: map[int]int{}}
 	rings, opened := map[int]*ring{}, []int(nil)
 	fails := map[int]error{}
 	open := func(cpu int) (buffer, error) {
@@ -203,8 +203,10 @@ func TestFollow(t *testing.T) {
 		opened, rings[cpu] = append(opened, cpu), memoryRing()
 		return &closedRing{ring: rings[cpu]}, nil
 	}
+	again := uint64(0) // how often the first CPU has been off between two looks
 	for _, step := range []struct {
 		online, opened []int
+		again          uint64
 		fails          map[int]error
 		fresh, failed  bool
 	}{
@@ -214,19 +216,26 @@ func TestFollow(t *testing.T) {
 		{online: []int{0, 1, 2, 3}, opened: []int{1, 3}, fresh: true},
 		{online: []int{0, 3}},
 		{online: []int{0, 1, 3}, fails: map[int]error{1: unix.ENODEV}},
-		{online: []int{0, 1, 3}, fails: map[int]error{1: unix.EMFILE}, failed: true},
-		{online: []int{0, 1, 3}, opened: []int{1}, fresh: true},
+		{online: []int{0, 1, 3, 4}, fails: map[int]error{1: unix.EMFILE}, opened: []int{4}, fresh: true, failed: true},
+		{online: []int{0, 1, 3, 4}, opened: []int{1}, fresh: true},
+		{online: []int{0, 1, 3, 4}, again: 1, opened: []int{0}, fresh: true},
 	} {
 		opened, fails = nil, step.fails
 		if old := rings[1]; old != nil {
 			old.write(recordAt(uint64(len(w.pending)), unix.PERF_RECORD_FORK, 0, make([]byte, 24)))
 		}
-		fresh, err := w.follow(func() ([]int, error) { return step.online, nil }, open)
+		again += step.again
+		var cpus []cpu
+		for _, n := range step.online {
+			cpus = append(cpus, cpu{number: n})
+		}
+		cpus[0].since = again
+		fresh, err := w.follow(cpus, open)
 		if fresh != step.fresh || (err != nil) != step.failed || !slices.Equal(opened, step.opened) {
 			t.Errorf("%v are on: opened %v, %v, %v", step.online, opened, fresh, err)
 		}
 	}
-	if w.collect(); len(w.pending) != 7 || len(w.buffers) != 4 {
+	if w.collect(); len(w.pending) != 8 || len(w.buffers) != 5 {
 		t.Errorf("%d events of %d buffers", len(w.pending), len(w.buffers))
 	}
 }

@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
-	"strings"
 	"sync/atomic"
 	"unsafe"
 
@@ -93,26 +91,4 @@ func (r *ring) take(dst []byte, at, n uint64) []byte {
 		at, n = at+uint64(len(part)), n-uint64(len(part))
 	}
 	return dst
-}
-
-// parseList reads a list as "0-3,8".
-func parseList(text string) (list []int, err error) {
-	for part := range strings.SplitSeq(strings.TrimSpace(text), ",") {
-		from, to, ranged := strings.Cut(part, "-")
-		if !ranged {
-			to = from
-		}
-		first, err := strconv.Atoi(from)
-		if err != nil {
-			return nil, err
-		}
-		last, err := strconv.Atoi(to)
-		if err != nil || last-first > 1<<16 {
-			return nil, fmt.Errorf("%q is no range of CPUs", part)
-		}
-		for ; first <= last; first++ {
-			list = append(list, first)
-		}
-	}
-	return list, nil
 }

@@ -39,7 +39,7 @@ type programs struct {
 	threads map[file]*threadctx.File // of programs and libraries
 	told    map[int]told
 	asked   chan asked
-	reading chan struct{} // the reads of processes' memory that go on
+	reads   memoryReads
 	warned  int
 }
 
@@ -87,7 +87,7 @@ func newPrograms(wanted bpf.ParentPlace, tell func(pid int, global uint32, place
 	root := os.DirFS("/")
 	return &programs{proc: "/proc", root: root, numbering: process.NumberingOf(root, os.Getpid()), wanted: wanted, tell: tell, log: log,
 		layouts: map[file]*gospan.Layout{}, threads: map[file]*threadctx.File{}, told: map[int]told{},
-		asked: make(chan asked, mostAsked), reading: make(chan struct{}, mostStuck)}
+		asked: make(chan asked, mostAsked)}
 }
 
 // lookAtAll looks at all processes, until ctx ends or for so long. The engine asks for those that are left.
@@ -99,7 +99,7 @@ func (p *programs) lookAtAll(ctx context.Context, most time.Duration) error {
 	if err != nil {
 		return fmt.Errorf("looking for programs with spans: %w", err)
 	}
-	within, stop := context.WithTimeout(ctx, most)
+	looking, stop := context.WithTimeout(ctx, most)
 	defer stop()
 	left := 0
 	for _, e := range entries {
@@ -111,10 +111,10 @@ func (p *programs) lookAtAll(ctx context.Context, most time.Duration) error {
 		if p.numbering == process.NumberedInitial {
 			a.global = uint32(pid)
 		}
-		if within.Err() == nil {
-			p.look(within, a)
+		if looking.Err() == nil {
+			p.look(looking, a)
 		}
-		if within.Err() != nil {
+		if looking.Err() != nil {
 			left++
 		}
 	}

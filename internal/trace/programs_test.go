@@ -121,19 +121,23 @@ func TestLookAtAll(t *testing.T) {
 // TestWithin: a read that never ends is left after its time, and so many of them that no more are begun.
 func TestWithin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		reading, end := make(chan struct{}, mostStuck), make(chan struct{})
+		var reads memoryReads
+		end := make(chan struct{})
 		stuck := func() (int, error) { <-end; return 0, nil }
 		answers := func() (int, error) { return 7, nil }
-		for range mostStuck {
-			if n, err := within(t.Context(), reading, answers); n != 7 || err != nil {
+		for pid := range mostStuck {
+			if n, err := within(t.Context(), &reads, pid, answers); n != 7 || err != nil {
 				t.Fatalf("%d, %v", n, err)
 			}
 			begin := time.Now()
-			if _, err := within(t.Context(), reading, stuck); !errors.Is(err, errMemory) || time.Since(begin) != mostMemory {
+			if _, err := within(t.Context(), &reads, pid, stuck); !errors.Is(err, errMemory) || time.Since(begin) != mostMemory {
 				t.Fatalf("%v after %v", err, time.Since(begin))
 			}
+			if _, err := within(t.Context(), &reads, pid, answers); !errors.Is(err, errGoesOn) {
+				t.Fatalf("again: %v", err)
+			}
 		}
-		if _, err := within(t.Context(), reading, answers); !errors.Is(err, errStuck) {
+		if _, err := within(t.Context(), &reads, mostStuck, answers); !errors.Is(err, errStuck) {
 			t.Error(err)
 		}
 		close(end)
@@ -142,7 +146,7 @@ func TestWithin(t *testing.T) {
 		stop()
 		wait := make(chan struct{})
 		defer close(wait)
-		if _, err := within(ended, reading, func() (int, error) { <-wait; return 0, nil }); !errors.Is(err, context.Canceled) {
+		if _, err := within(ended, &reads, 0, func() (int, error) { <-wait; return 0, nil }); !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
 	})

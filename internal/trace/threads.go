@@ -15,6 +15,8 @@ import (
 	"github.com/ksnoop/ksnoop/internal/threadctx"
 )
 
+const noRecords = "the context records of threads are not found"
+
 // records finds where the threads of a process have the pointer to their context records: of the program and its libraries
 // the first that has such a variable.
 // It returns an error if the process has ended or is not ours to see, or if ctx ends.
@@ -36,12 +38,15 @@ func (p *programs) records(ctx context.Context, pid int, dir string, place *bpf.
 		if f.Variable == nil || place.Access != bpf.ThreadNone {
 			continue
 		}
-		at, err := p.placeIn(ctx, dir+"/mem", &files[i], f)
-		if errors.Is(err, fs.ErrPermission) || ctx.Err() != nil {
+		at, err := p.placeIn(ctx, pid, dir+"/mem", &files[i], f)
+		switch {
+		case errors.Is(err, fs.ErrPermission) || ctx.Err() != nil:
 			return err
-		}
-		if err != nil { // the dynamic linker is at work, or has unloaded it
-			p.log.Debug("the context records of threads are not found", "pid", pid, "file", files[i].Path(), "reason", err)
+		case errors.Is(err, errMemory), errors.Is(err, errStuck):
+			p.warn(noRecords, "pid", pid, "reason", err)
+			return nil
+		case err != nil: // the dynamic linker is at work, or has unloaded it; or it is being read
+			p.log.Debug(noRecords, "pid", pid, "file", files[i].Path(), "reason", err)
 			continue
 		}
 		place.Access, place.Thread, place.Module = bpf.ThreadStatic, at.Offset, at.Module
@@ -57,16 +62,16 @@ func (p *programs) records(ctx context.Context, pid int, dir string, place *bpf.
 
 // placeIn reads of a process where the variable of one of its files is, until ctx ends or for so long: the process may have had
 // its memory from a file system that never answers.
-func (p *programs) placeIn(ctx context.Context, memory string, m *process.Mapped, f *threadctx.File) (threadctx.Place, error) {
+func (p *programs) placeIn(ctx context.Context, pid int, memory string, m *process.Mapped, f *threadctx.File) (threadctx.Place, error) {
 	bias, ok := m.Bias(f.Loads)
 	if !ok {
 		return threadctx.Place{}, os.ErrInvalid
 	}
-	mem, err := os.Open(memory)
-	if err != nil {
-		return threadctx.Place{}, err
-	}
-	return within(ctx, p.reading, func() (threadctx.Place, error) {
+	return within(ctx, &p.reads, pid, func() (threadctx.Place, error) {
+		mem, err := os.Open(memory)
+		if err != nil {
+			return threadctx.Place{}, err
+		}
 		defer mem.Close()
 		return f.Variable.Place(mem, bias)
 	})
@@ -92,7 +97,7 @@ func (p *programs) thread(m *process.Mapped) *threadctx.File {
 	}
 	f, err := threadctx.Read(r)
 	if err != nil {
-		p.warn("the context records of threads are not found", "file", m.Path(), "reason", err)
+		p.warn(noRecords, "file", m.Path(), "reason", err)
 	}
 	if len(p.threads) >= mostKnown {
 		clear(p.threads)
