@@ -49,7 +49,7 @@ func (e *RefusedError) Reason() string {
 	return map[Refusal]string{
 		NoBTF:        "BTF has no signature of it",
 		Renamed:      "the compiler changed its name, by which fentry would look for it",
-		Implicit:     "it has arguments that the verifier adds, which kernels before 7.2 lose at fentry",
+		Implicit:     "it has arguments that the verifier adds, and kernels before 7.2 lose these at fentry; kprobes lose nothing",
 		NotTraceable: "the kernel does not let it be traced (notrace)",
 		Blacklisted:  "the kernel does not let it be probed (NOKPROBE)",
 	}[e.Why]

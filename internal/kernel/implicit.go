@@ -32,8 +32,14 @@ func (i *typeInfo) whole(f *btf.Func) (*btf.Func, error) {
 	return f, nil
 }
 
-// addsImplicit reports whether g has the parameters of f and implicit ones. Not all types are the
-// same: only those that programs see tell of arenas.
+// isWhole reports whether a kfunc has its type by another name.
+func (i *typeInfo) isWhole(kfunc, name string) bool {
+	types, err := i.funcs(kfunc)
+	return err == nil && len(types) == 1 && types[0].Name == name
+}
+
+// addsImplicit reports whether g has the parameters of f and implicit ones. Their types may differ: only
+// those that programs see have the tags of arenas.
 func addsImplicit(f, g *btf.Func) bool {
 	seen, ok1 := f.Type.(*btf.FuncProto)
 	all, ok2 := g.Type.(*btf.FuncProto)

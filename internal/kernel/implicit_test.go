@@ -56,4 +56,13 @@ func TestImplicit(t *testing.T) {
 			t.Errorf("%s: fentry: %v", name, attach.fentry)
 		}
 	}
+	having, err := v.Having([]Spelling{{Names: []string{"struct bpf_prog_aux"}, Stars: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{"made": true, "made_impl": true, "none": true, "list": false, "plain": false, "plain_impl": true, "alone": false} {
+		if having(Function{Name: name}) != want {
+			t.Errorf("%s has a bpf_prog_aux: %v", name, !want)
+		}
+	}
 }

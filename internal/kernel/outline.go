@@ -92,7 +92,7 @@ type NamedFunction struct {
 	id           uint32
 }
 
-// Function decodes a function of the module.
+// Function decodes a function of the module. A kfunc lacks its implicit arguments.
 func (o *Outline) Function(f NamedFunction) *btf.Func {
 	info, err := o.view.moduleInfo(o.module)
 	if err != nil {

@@ -2,7 +2,10 @@
 
 package kernel
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // A Spelling is a type without its qualifiers, as a parameter or a result.
 type Spelling struct {
@@ -23,8 +26,13 @@ func (v *View) Having(wanted []Spelling) (func(Function) bool, error) {
 	for _, info := range infos {
 		s := newSignatures(info.raw)
 		for t := range info.raw.all() {
-			if t.kind == kindFunc && s.satisfies(t.ref, wanted) {
-				sets.add(string(info.raw.text(t.name)), info.name)
+			if t.kind != kindFunc || !s.satisfies(t.ref, wanted) {
+				continue
+			}
+			name := string(info.raw.text(t.name))
+			sets.add(name, info.name)
+			if kfunc, ok := strings.CutSuffix(name, implicitSuffix); ok && info.isWhole(kfunc, name) {
+				sets.add(kfunc, info.name)
 			}
 		}
 	}
