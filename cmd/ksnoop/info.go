@@ -115,11 +115,14 @@ func appendTypes(out []byte, view *kernel.View, spelling string) ([]byte, error)
 	return out, nil
 }
 
+// unqualified removes qualifiers from a spelling: they make no difference to a value.
+func unqualified(spelling string) string {
+	return strings.Join(slices.DeleteFunc(strings.Fields(spelling), func(word string) bool { return word == "const" || word == "volatile" }), " ")
+}
+
 // typesSpelled returns the types with a spelling of C, which may be "unsigned long": BTF has it as "long unsigned int".
-// Qualifiers make no difference to a value.
 func typesSpelled(view *kernel.View, spelling string) ([]btf.Type, error) {
-	words := slices.DeleteFunc(strings.Fields(spelling), func(word string) bool { return word == "const" || word == "volatile" })
-	for _, name := range (expr.TypeName{Name: strings.Join(words, " ")}).Names() {
+	for _, name := range (expr.TypeName{Name: unqualified(spelling)}).Names() {
 		if types, err := view.TypesByName(name, ""); err != nil || len(types) > 0 {
 			return types, err
 		}

@@ -440,7 +440,7 @@ func (p *printing) lookUp(spelling string) (btf.Type, error) {
 	if err != nil {
 		return nil, err
 	}
-	if name == "void" {
+	if unqualified(name) == "void" {
 		types = []btf.Type{(*btf.Void)(nil)}
 	}
 	if len(types) == 0 {

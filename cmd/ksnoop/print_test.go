@@ -86,6 +86,7 @@ func TestPrint(t *testing.T) {
 		{"pointer", point, []string{"struct point *"}, "(struct point *)0x200000001\n"},
 		{"pointer to hidden", point, []string{"struct hidden**"}, "(struct hidden **)0x200000001\n"},
 		{"void pointer", point, []string{"void *"}, "(void *)0x200000001\n"},
+		{"pointer to constant", point, []string{"const void *"}, "(void *)0x200000001\n"},
 		{"C's spelling", point, []string{"unsigned[2]", "--compact"}, "(unsigned int[2])[1,2,]\n"},
 		{"qualifiers", point, []string{"const  volatile char *"}, "(char *)0x200000001\n"},
 		{"readings", "\x11\x00\x80\x00eth0", []string{"struct named", "--readings", "--compact"}, "(struct named){.id = (dev_t)8:17,.name = (char[4])\"eth0\",}\n"},
