@@ -140,6 +140,11 @@ func (s *Shelf) look() error {
 	if err != nil {
 		return err
 	}
+	return s.lookAt(entries)
+}
+
+// lookAt is look for what the directory has, in order of time.
+func (s *Shelf) lookAt(entries []fs.DirEntry) error {
 	known := map[string]finished{}
 	for _, f := range s.old {
 		known[f.path] = f

@@ -478,6 +478,11 @@ func TestPruneNoDescriptors(t *testing.T) {
 	if err := shelf.look(); err != nil || len(shelf.old) != 2 {
 		t.Fatalf("%v, %v", shelf.old, err)
 	}
+	put(t, dir, began(2020, 3), whole)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		t.Fatal(err)
@@ -486,14 +491,14 @@ func TestPruneNoDescriptors(t *testing.T) {
 	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &none); err != nil {
 		t.Fatal(err)
 	}
-	looked, pruned, old := shelf.look(), shelf.prune(1), len(shelf.old)
+	looked, pruned, old := shelf.lookAt(entries), shelf.prune(1), len(shelf.old)
 	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		t.Fatal(err)
 	}
 	if !errors.Is(looked, unix.EMFILE) || !errors.Is(pruned, unix.EMFILE) || old != 2 {
 		t.Errorf("looked: %v; pruned: %v; %d are known", looked, pruned, old)
 	}
-	if err := shelf.prune(1); err != nil || len(names(t, dir)) != 0 {
+	if err := errors.Join(shelf.look(), shelf.prune(1)); err != nil || len(names(t, dir)) != 0 {
 		t.Errorf("with descriptors: %v, left %q", err, names(t, dir))
 	}
 }
