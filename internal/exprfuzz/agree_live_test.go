@@ -37,7 +37,7 @@ const (
 	makeCalls   = 24 // calls of each function with each method
 	soakCalls   = 300
 	memorySize  = 2 * 4096
-	makePairs   = 30_000    // make test tries half of them, on one kernel, were that to have all methods
+	makePairs   = 30_000    // half of them in make test, if the kernel has all methods
 	soakPairs   = 1_100_000 // in make soak
 	maxRejected = 5         // percent of expressions that the checker may refuse
 )

@@ -24,7 +24,7 @@ var graphed = regexp.MustCompile(`(?m)^ *(\d+)\)[^|\n]*\|( *)(?:([\w.]+)\(\)(?:;
 
 const stackHelper = "bpf_get_stack"
 
-// graphedCalls counts calls by function, and between how many calls of bpf_get_stack, of which a read has one, there were some.
+// graphedCalls counts the calls of each function, and in how many reads it was called. A read has one call of bpf_get_stack.
 // Those of softirqs are left out: interrupts have made them, which are many on a slow machine.
 func graphedCalls(trace string) (seen, reads map[string]int) {
 	seen, reads = map[string]int{}, map[string]int{}

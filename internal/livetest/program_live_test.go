@@ -47,14 +47,16 @@ func printed(t *testing.T, name string, args ...string) (stdout, stderr string, 
 	t.Helper()
 	for range 12 {
 		stdout, stderr, status = printedOnce(t, name, args...)
+		again := args
 		switch {
 		case skipped.MatchString(stderr) && preempts(t):
 		case name == "ksnoop" && args[0] == "trace" && pausedTime.MatchString(stderr) && !slices.ContainsFunc(args, isMaxCPU):
-			args = slices.Insert(slices.Clone(args), 1, "--max-cpu=off")
+			again = slices.Insert(slices.Clone(args), 1, "--max-cpu=off")
 		default:
 			return stdout, stderr, status
 		}
 		t.Logf("%s %q: %s", name, args, stderr)
+		args = again
 	}
 	return stdout, stderr, status
 }
