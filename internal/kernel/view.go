@@ -72,7 +72,7 @@ func Open(root fs.FS) *View {
 		if err != nil {
 			return nil, access(vmlinuxFile, "", noTypes, err)
 		}
-		info, err := newTypeInfo("", data, nil)
+		info, err := v.readTypes("", data, nil)
 		if err == nil && v.cache != nil {
 			info.spec = v.cache.Kernel
 		}
@@ -123,7 +123,7 @@ func OpenBTF(file, base io.ReaderAt, module string) (*View, error) {
 	v.macros = v.readMacros
 	v.programs = v.readPrograms
 	if !isSplit(data) {
-		info, err := newTypeInfo("", data, nil)
+		info, err := foreignTypes("", data, nil)
 		v.vmlinux = func() (*typeInfo, error) { return info, err }
 		return v, err
 	}
@@ -134,11 +134,11 @@ func OpenBTF(file, base io.ReaderAt, module string) (*View, error) {
 	if err != nil {
 		return nil, fmt.Errorf("base of the module: %w", err)
 	}
-	vmlinux, err := newTypeInfo("", data2, nil)
+	vmlinux, err := foreignTypes("", data2, nil)
 	if err != nil {
 		return nil, fmt.Errorf("base of the module: %w", err)
 	}
-	info, err := newTypeInfo(module, data, vmlinux)
+	info, err := foreignTypes(module, data, vmlinux)
 	if err != nil {
 		return nil, err
 	}
@@ -164,6 +164,28 @@ type typeInfo struct {
 	// decode serialises decoding. Modules share the lock of vmlinux, because cilium/ebpf
 	// 0.22 decodes types of a base spec without its lock.
 	decode *sync.Mutex
+}
+
+// mostForeign bounds the types of a blob that may be made to do harm: they are decoded by a function that calls itself as often
+// as types lead to each other, and 250,000 such calls have no room on a goroutine's stack. Linux 7.3 has 121,000 types in
+// Debian's cloud kernel.
+const mostForeign = 200_000
+
+// readTypes is newTypeInfo for a blob of the kernel.
+func (v *View) readTypes(name string, data []byte, base *typeInfo) (*typeInfo, error) {
+	if v.cache != nil { // it runs
+		return newTypeInfo(name, data, base)
+	}
+	return foreignTypes(name, data, base)
+}
+
+// foreignTypes is newTypeInfo for a blob that is not of the running kernel.
+func foreignTypes(name string, data []byte, base *typeInfo) (*typeInfo, error) {
+	info, err := newTypeInfo(name, data, base)
+	if err == nil && info.raw.count > mostForeign {
+		return nil, fmt.Errorf("reading BTF: it has %d types, and at most %d are read", info.raw.count, mostForeign)
+	}
+	return info, err
 }
 
 // newTypeInfo checks the headers of a blob. Decoding waits until a type is needed.
@@ -292,7 +314,7 @@ func (v *View) readModule(name string) (*typeInfo, error) {
 	if standsAlone(name) {
 		base = nil
 	}
-	info, err := newTypeInfo(name, data, base)
+	info, err := v.readTypes(name, data, base)
 	if err != nil {
 		return nil, fmt.Errorf("module %s: %w", name, err)
 	}
