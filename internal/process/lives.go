@@ -4,6 +4,7 @@ package process
 
 import (
 	"cmp"
+	"errors"
 	"io/fs"
 	"slices"
 	"strconv"
@@ -15,8 +16,8 @@ import (
 
 // Limits on what is remembered of processes. A process maps what it likes.
 const (
+	mostMapped = 1 << 14 // pieces of code in one life
 	mostLives  = 4 * mostSpaces
-	mostMapped = 1 << 14   // pieces of code in one life
 	mostCode   = 128 << 20 // bytes that the pieces of all lives take
 	ownCode    = 64 << 10  // and of one, even if others take too many
 )
@@ -90,7 +91,11 @@ func newLives(root fs.FS, source Source) *lives {
 		if err != nil || l.count >= mostSpaces {
 			continue
 		}
-		if maps, err := readMaps(root, uint32(pid)); err == nil {
+		maps, err := readSomeMaps(root, uint32(pid))
+		if errors.Is(err, errCutMaps) {
+			l.lost++
+		}
+		if len(maps) > 0 {
 			n := &life{unlisted: true}
 			l.begin(uint32(pid), n)
 			for _, m := range maps {

@@ -24,6 +24,11 @@ const mostSpaces = 4096
 // more may be read.
 const mostKept = 512 << 20
 
+// mostMaps bounds what is read of one process's maps, in bytes: lines may be long.
+const mostMaps = 16 << 20
+
+var errCutMaps = fmt.Errorf("maps: more than %d MiB", mostMaps>>20)
+
 // A mapping is an executable line of /proc/PID/maps.
 type mapping struct {
 	start, end, offset uint64
@@ -37,17 +42,20 @@ type fileID struct{ device, inode, path, buildID string }
 // anonymous is what perf_event_open calls a mapping of no file, as of generated code. /proc/PID/maps has no name for it.
 const anonymous = "//anon"
 
-// parseMaps returns the executable mappings, sorted. Lines look like
+// parseMaps returns the executable mappings, sorted; with errCutMaps, some of them. Lines look like
 //
 //	7f2c1a028000-7f2c1a1bd000 r-xp 00028000 fe:01 131  /usr/lib/libc.so.6
 func parseMaps(r io.Reader) ([]mapping, error) {
 	var maps []mapping
 	in := bufio.NewScanner(r)
 	in.Buffer(nil, 1<<20)
-	for in.Scan() {
-		fields := strings.Fields(in.Text())
+	size := 0
+	for size < mostMaps && in.Scan() {
+		line := in.Text()
+		size += len(line)
+		fields := strings.Fields(line)
 		if len(fields) < 5 || len(fields[1]) < 4 {
-			return nil, fmt.Errorf("maps: not a mapping: %.80q", in.Text())
+			return nil, fmt.Errorf("maps: not a mapping: %.80q", line)
 		}
 		if fields[1][2] != 'x' {
 			continue
@@ -65,11 +73,20 @@ func parseMaps(r io.Reader) ([]mapping, error) {
 			*n.to = v
 		}
 		if len(fields) > 5 { // a path may contain blanks
-			m.file.path = unescape(in.Text()[strings.Index(in.Text(), fields[5]):])
+			path := unescape(line[strings.Index(line, fields[5]):])
+			m.file.path = path[:min(len(path), unix.PathMax)] // a longer one opens nothing
+		}
+		if n := len(maps); n > 0 && maps[n-1].file == m.file {
+			m.file = maps[n-1].file // the same strings
+		} else { // not all of the line
+			m.file = fileID{device: strings.Clone(m.file.device), inode: strings.Clone(m.file.inode), path: strings.Clone(m.file.path)}
 		}
 		maps = append(maps, m)
 	}
 	slices.SortFunc(maps, func(a, b mapping) int { return cmp.Compare(a.start, b.start) })
+	if size >= mostMaps {
+		return maps, errCutMaps
+	}
 	return maps, in.Err()
 }
 
@@ -161,8 +178,17 @@ var errNoMaps = errors.New("maps: empty, as of a process that has ended")
 
 func procOf(pid uint32) string { return "proc/" + strconv.FormatUint(uint64(pid), 10) }
 
-// readMaps returns what code a process maps now.
+// readMaps returns what code a process maps now, as far as it is read.
 func readMaps(root fs.FS, pid uint32) ([]mapping, error) {
+	maps, err := readSomeMaps(root, pid)
+	if errors.Is(err, errCutMaps) {
+		err = nil
+	}
+	return maps, err
+}
+
+// readSomeMaps is readMaps, but for the error where some was not read.
+func readSomeMaps(root fs.FS, pid uint32) ([]mapping, error) {
 	f, err := root.Open(procOf(pid) + "/maps")
 	if err != nil {
 		return nil, err

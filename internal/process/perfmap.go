@@ -148,14 +148,14 @@ func (s *Symbols) perfMapNow(pid uint32) (at *held, alive bool) {
 	return at, true
 }
 
-// readPerfMap reads lines as "7f0000001000 3c py::f:/a.py". What is no such line is left out; the
+// readPerfMap reads lines as "7f0000001000 3c py::f:/a.py". What is no such line is left out, but counts; the
 // last of several functions at an address counts, since it was generated last.
 func readPerfMap(r io.Reader) []function {
 	var funcs []function
 	names := 0
 	in := bufio.NewScanner(r)
 	in.Buffer(nil, mostPerfLine)
-	for in.Scan() && len(funcs) < mostFunctions {
+	for lines := 0; lines < mostFunctions && in.Scan(); lines++ {
 		from, rest, _ := strings.Cut(in.Text(), " ")
 		size, name, _ := strings.Cut(rest, " ")
 		addr, err := strconv.ParseUint(strings.TrimPrefix(from, "0x"), 16, 64)

@@ -4,6 +4,7 @@ package process
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -14,6 +15,7 @@ import (
 	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 )
 
 func TestParseMaps(t *testing.T) {
@@ -52,6 +54,28 @@ func TestParseMaps(t *testing.T) {
 		if _, err := parseMaps(strings.NewReader(bad)); err == nil {
 			t.Errorf("%q was taken for a mapping", bad)
 		}
+	}
+}
+
+// TestParseMapsLong: a process may map a file whose path has a megabyte, as often as it likes, and as much as it likes.
+func TestParseMapsLong(t *testing.T) {
+	path := "/" + strings.Repeat("d/", 400_000) + "f"
+	var text strings.Builder
+	for i := range 100 {
+		fmt.Fprintf(&text, "%08x-%08x r-xp 00001000 fe:01 131 %s\n", i<<12, (i+1)<<12, path)
+	}
+	maps, err := parseMaps(strings.NewReader(text.String()))
+	if !errors.Is(err, errCutMaps) || len(maps) != 21 { // 16 MiB of lines of 800 kB
+		t.Fatalf("%d mappings, %v", len(maps), err)
+	}
+	for _, m := range maps {
+		if m.file.path != path[:unix.PathMax] {
+			t.Errorf("a path of %d bytes", len(m.file.path))
+		}
+	}
+	l := newLives(fstest.MapFS{"proc/7/maps": {Data: []byte(text.String())}}, &told{})
+	if n := l.at(7, 0); len(n.maps) != len(maps) || l.lost != 1 {
+		t.Errorf("%d mappings are known, %d lost", len(n.maps), l.lost)
 	}
 }
 
