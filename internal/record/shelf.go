@@ -66,7 +66,7 @@ type ShelfCounts struct{ Made, Removed int }
 
 // OpenShelf opens a directory for recordings of limit bytes each, of which the newest are
 // kept: as many as have room in keep times limit; 0 keeps all. It makes the directory if
-// there is none, for its owner alone, and those above it.
+// there is none, for its owner alone, and those above it. A symbolic link counts if it is root's or this user's.
 //
 // Recordings grow by blocks, and one has a block at least. It is larger than limit only if
 // that is too small for this.
@@ -78,9 +78,17 @@ func OpenShelf(dir string, limit int64, keep int) (*Shelf, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
-	info, err := os.Stat(dir)
+	info, err := os.Lstat(dir)
 	if err != nil {
 		return nil, err
+	}
+	if info.Mode()&fs.ModeSymlink != 0 {
+		if is, ok := stateOf(info); !ok || is.owner != 0 && int(is.owner) != os.Geteuid() {
+			return nil, &fs.PathError{Op: "open", Path: dir, Err: errors.New("a symbolic link of another user")}
+		}
+		if info, err = os.Stat(dir); err != nil {
+			return nil, err
+		}
 	}
 	if !info.IsDir() {
 		return nil, &fs.PathError{Op: "open", Path: dir, Err: syscall.ENOTDIR}

@@ -464,6 +464,27 @@ func TestPruneChanged(t *testing.T) {
 	}
 }
 
+// TestShelfLink: a directory is not opened by another user's link, which may lead to a folder of ours.
+func TestShelfLink(t *testing.T) {
+	dir := t.TempDir()
+	link := filepath.Join(dir, "link")
+	if err := os.Symlink(t.TempDir(), link); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenShelf(link, 1<<20, 1); err != nil {
+		t.Errorf("by an own link: %v", err)
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("only root can make a link of another user")
+	}
+	if err := os.Lchown(link, 65534, 65534); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenShelf(link, 1<<20, 1); err == nil || !strings.Contains(err.Error(), "a symbolic link of another user") {
+		t.Errorf("by a link of nobody: %v", err)
+	}
+}
+
 // TestPruneNoDescriptors: a recording that cannot be looked at since there is no file descriptor left may be one that is to
 // be removed. It stays known, and the error is told.
 func TestPruneNoDescriptors(t *testing.T) {
