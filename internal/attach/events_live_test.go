@@ -3,8 +3,10 @@
 package attach
 
 import (
+	"bufio"
 	"fmt"
 	"os"
+	"os/exec"
 	"runtime"
 	"strings"
 	"testing"
@@ -14,13 +16,14 @@ import (
 	"github.com/ksnoop/ksnoop/layout"
 )
 
-// TestLiveStaleEvents: events of a process that was killed go when the next one
-// attaches, whatever to; those of one that lives stay.
+// TestLiveStaleEvents: events of a process that was killed go when the next one attaches, whatever to, also if another process
+// has its number now; those of one that lives and has programs stay.
 func TestLiveStaleEvents(t *testing.T) {
 	guest.Require(t)
 	const file, nobody = "/sys/kernel/tracing/kprobe_events", 1 << 30 // more than PIDs can be
+	tracer := holdingPrograms(t)
 	names := map[int]string{}
-	for _, pid := range []int{nobody, os.Getppid()} {
+	for _, pid := range []int{nobody, os.Getppid(), tracer} {
 		names[pid] = fmt.Sprintf("%[1]s%[2]d/stale_%[2]d", eventGroup, pid)
 		f, err := os.OpenFile(file, os.O_WRONLY|os.O_APPEND, 0)
 		if err != nil {
@@ -38,11 +41,36 @@ func TestLiveStaleEvents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if strings.Contains(string(left), names[nobody]) || !strings.Contains(string(left), names[os.Getppid()]) {
+	if strings.Contains(string(left), names[nobody]) || strings.Contains(string(left), names[os.Getppid()]) || !strings.Contains(string(left), names[tracer]) {
 		t.Errorf("left is\n%s", left)
 	}
 	if f, err := os.OpenFile(file, os.O_WRONLY|os.O_APPEND, 0); err == nil {
-		fmt.Fprintf(f, "-:%s\n", names[os.Getppid()])
+		fmt.Fprintf(f, "-:%s\n", names[tracer])
 		f.Close()
 	}
+}
+
+// holdingPrograms starts a process that has BPF programs until the test ends, and returns its number.
+func holdingPrograms(t *testing.T) int {
+	t.Helper()
+	cmd := exec.Command("workload", "programs")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = in.Close()
+		_ = cmd.Wait()
+	})
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || !strings.HasPrefix(line, "loaded ") {
+		t.Fatalf("%q, %v", line, err)
+	}
+	return cmd.Process.Pid
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -48,7 +49,18 @@ func (fsys tracefs) removeLeft(pid int, d time.Duration) {
 // runs reports whether a process of that number may be another one that has events.
 // Seen from another PID namespace than the initial one, there may always be one.
 func runs(pid int) bool {
-	return !inInitialNamespace() || pid != os.Getpid() && !running{}.ended(pid)
+	return !inInitialNamespace() || pid != os.Getpid() && !running{}.ended(pid) && holdsBPF(pid)
+}
+
+// holdsBPF reports whether a process may have programs or maps open, as a tracer has before its events: else it has the number
+// of one that was killed.
+func holdsBPF(pid int) bool {
+	dir := "/proc/" + strconv.Itoa(pid) + "/fd"
+	files, err := os.ReadDir(dir)
+	return err != nil || slices.ContainsFunc(files, func(f os.DirEntry) bool {
+		to, err := os.Readlink(filepath.Join(dir, f.Name()))
+		return err == nil && strings.HasPrefix(to, "anon_inode:bpf")
+	})
 }
 
 // removeStale takes away the events of processes that no longer run. It must not try any of one
