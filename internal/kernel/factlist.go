@@ -81,6 +81,9 @@ func privilegesFact(p Privileges) Fact {
 		f.Value = "root"
 	case p.tracing():
 		f.Value = "capabilities"
+	case p.contained:
+		f.Answer, f.Value, f.Why = No, "a user namespace", "capabilities in a user namespace let nothing be traced"
+		f.Do = "run outside of the container"
 	case p.UID == 0:
 		f.Answer, f.Value = No, "root without capabilities"
 		f.Why = "CAP_BPF and CAP_PERFMON, or CAP_SYS_ADMIN, are missing: a container?"

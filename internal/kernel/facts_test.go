@@ -128,6 +128,9 @@ func TestFactsNo(t *testing.T) {
 			want: Fact{Value: "root without capabilities", Why: "CAP_BPF and CAP_PERFMON, or CAP_SYS_ADMIN, are missing: a container?",
 				Do: "run outside of the container, or give it these capabilities"},
 			obstacle: true},
+		{name: FactPrivileges, priv: Privileges{caps: ^uint64(0), contained: true},
+			want:     Fact{Value: "a user namespace", Why: "capabilities in a user namespace let nothing be traced", Do: "run outside of the container"},
+			obstacle: true},
 		{name: FactLockdown, set: map[string]string{"sys/kernel/security/lockdown": "none integrity [confidentiality]\n"},
 			want:     Fact{Value: "confidentiality", Why: "lockdown forbids to read kernel memory", Do: "boot without lockdown=confidentiality"},
 			obstacle: true},
@@ -348,6 +351,12 @@ func TestPrivileges(t *testing.T) {
 	}
 	if own, err := Open(os.DirFS("/")).Privileges(); err == nil && own.UID != os.Geteuid() {
 		t.Errorf("own uid %d, want %d", own.UID, os.Geteuid())
+	}
+	for users, want := range map[string]bool{"         0          0 4294967295\n": false, "0 1000 1\n": true, "0 1000 1\n1 100000 65536\n": true, "": true} {
+		files := fstest.MapFS{"proc/self/status": files["proc/self/status"], "proc/self/uid_map": {Data: []byte(users)}}
+		if p, err := Open(files).Privileges(); err != nil || p.contained != want {
+			t.Errorf("users %q: in a namespace: %v, %v", users, p.contained, err)
+		}
 	}
 }
 

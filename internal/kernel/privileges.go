@@ -5,6 +5,7 @@ package kernel
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -15,6 +16,8 @@ import (
 type Privileges struct {
 	UID  int    // effective
 	caps uint64 // effective capabilities as a bit mask
+	// contained says that the user namespace is not the initial one, so that the capabilities let nothing be traced.
+	contained bool
 }
 
 // has reports whether p has a capability.
@@ -22,7 +25,7 @@ func (p Privileges) has(capability uint) bool { return p.caps>>capability&1 != 0
 
 // tracing reports whether p allows loading and attaching tracing programs.
 func (p Privileges) tracing() bool {
-	return p.has(unix.CAP_SYS_ADMIN) || p.has(unix.CAP_BPF) && p.has(unix.CAP_PERFMON)
+	return !p.contained && (p.has(unix.CAP_SYS_ADMIN) || p.has(unix.CAP_BPF) && p.has(unix.CAP_PERFMON))
 }
 
 // Privileges returns the privileges of this process.
@@ -31,7 +34,12 @@ func (v *View) Privileges() (Privileges, error) {
 	if err != nil {
 		return Privileges{}, err
 	}
-	return parseStatus(text)
+	p, err := parseStatus(text)
+	// A namespace may map all users as the initial one does; then the kernel refuses later.
+	if users, err := v.line("proc/self/uid_map"); err == nil {
+		p.contained = !slices.Equal(strings.Fields(users), []string{"0", "0", "4294967295"})
+	}
+	return p, err
 }
 
 // parseStatus reads the effective user and capabilities from /proc/self/status.
