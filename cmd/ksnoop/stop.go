@@ -9,10 +9,12 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/ksnoop/ksnoop/internal/launch"
+	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/plural"
 	"github.com/ksnoop/ksnoop/internal/trace"
 )
@@ -49,7 +51,8 @@ func (t *tracing) untilSignal(ctx context.Context) (context.Context, context.Can
 	signals, ended := stops(), make(chan struct{})
 	go func() {
 		select {
-		case <-signals:
+		case s := <-signals:
+			t.hungUp = s == syscall.SIGHUP
 		case <-ended:
 			return
 		}
@@ -171,18 +174,36 @@ func (t *tracing) abandon(why string, over <-chan struct{}) {
 		}
 		endAtOnce("ksnoop: ended while it was attaching: " + why)
 	}
-	if t.ending.Load() {
-		leaveIfLate(func() { _ = a.detach() })
-		endAtOnce(t.onALine("ksnoop: ended at once: " + why))
+	message := "ksnoop: ended at once: " + why
+	if !t.ending.Load() {
+		message += fmt.Sprintf("; %s of records not shown", plural.Of(a.runs[0].Pending(), "byte{s}")) // those of triggers are not shown
 	}
-	left := a.runs[0].Pending() // those of triggers are not shown
-	leaveIfLate(func() { _ = errors.Join(a.stop(), a.detach()) })
-	endAtOnce(t.onALine(fmt.Sprintf("ksnoop: ended at once: %s; %s of records not shown", why, plural.Of(left, "byte{s}"))))
+	endAtOnce(t.onALine(message) + "\n" + strings.TrimSuffix(t.takeOff(a), "\n"))
+}
+
+// takeOff takes off what is attached, unless that takes long, and returns what says which losses there were.
+func (t *tracing) takeOff(a *attachments) string {
+	lost := make(chan string, 1)
+	leaveIfLate(func() {
+		switch losses, err := a.runs[0].End(); {
+		case t.told.Load():
+			lost <- ""
+		case err == nil:
+			lost <- string(output.AppendLosses(nil, &losses.Lost, t.flags.control.stats))
+		}
+		_ = errors.Join(a.stop(), a.detach())
+	})
+	select {
+	case text := <-lost:
+		return text
+	default:
+		return "ksnoop: what was lost is not known: there was no time to read it"
+	}
 }
 
 func endAtOnce(message string) {
 	// Past a command's stderr, which somebody may be in the middle of writing to.
-	inTime(func() { fmt.Fprintln(os.Stderr, message) })
+	inTime(func() { fmt.Fprintln(os.Stderr, strings.TrimSuffix(message, "\n")) })
 	os.Exit(exitFailed)
 }
 

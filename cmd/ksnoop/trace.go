@@ -18,7 +18,6 @@ import (
 
 	"github.com/ksnoop/ksnoop/internal/attach"
 	"github.com/ksnoop/ksnoop/internal/destination"
-	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/launch"
 	"github.com/ksnoop/ksnoop/internal/plan"
@@ -360,9 +359,11 @@ type tracing struct {
 	cgroups     *trace.Cgroups   // nil if none is named
 	attached    atomic.Pointer[attachments]
 	ending      atomic.Bool     // all has been printed
+	told        atomic.Bool     // losses are printed, too
 	detaching   atomic.Bool     // which was said on a line that is not at its end
 	interrupted <-chan struct{} // closed by a signal, or when nobody reads out any more
 	signalled   chan struct{}   // closed by a signal
+	hungUp      bool            // by which one
 }
 
 // run attaches, prints until it is told to stop, and detaches. With a command
@@ -414,13 +415,17 @@ func (t *tracing) run(ctx context.Context, status *int) error {
 	return err
 }
 
-// untilEnded waits for the command, whose end it returns. Where that takes a while, though a signal has ended the
+// untilEnded waits for the command, whose end it returns. It passes a hang-up on: if ksnoop leads the session of a terminal that
+// has gone, only ksnoop gets one. Where that takes a while, though a signal has ended the
 // tracing, it says what it waits for.
 func (t *tracing) untilEnded(command *launch.Command, done <-chan error) error {
 	select {
 	case err := <-done:
 		return err
 	case <-t.signalled:
+	}
+	if t.hungUp {
+		command.HangUp()
 	}
 	select {
 	case err := <-done:
@@ -489,7 +494,12 @@ func (t *tracing) trace(ctx context.Context, ready func(starting) error) error {
 		if t.recording != nil && statusOf(err) != exitPipe && writing(err) {
 			err = fmt.Errorf("%w; the recording is cut off there, too", err)
 		}
-		return errors.Join(err, view.End(out, event.Losses{}, err), run.TooMuch())
+		losses, _ := run.End() // the first error is said
+		err = errors.Join(err, view.End(out, losses, err), run.TooMuch())
+		if statusOf(err) != exitPipe {
+			err = errors.Join(err, view.Tally().Report(t.stderr, t.flags.control.stats))
+		}
+		return err
 	}
 	losses, err := run.End()
 	if err != nil {
@@ -501,6 +511,7 @@ func (t *tracing) trace(ctx context.Context, ready func(starting) error) error {
 	err = errors.Join(triggers.end(), t.recording.End(&losses))
 	t.flags.record.rotate.report(t.flags.record.file, t.stderr)
 	err = errors.Join(err, view.End(out, losses, nil), tally.Report(t.stderr, t.flags.control.stats), run.TooMuch())
+	t.told.Store(true)
 	t.sayNothingShown(run, tally)
 	t.detach()
 	if err != nil {

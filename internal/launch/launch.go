@@ -104,6 +104,9 @@ func (c *Command) Continue() { close(c.free) }
 // Kill ends a command that was not let go.
 func (c *Command) Kill() error { return c.cmd.Process.Kill() }
 
+// HangUp tells a command that its terminal has gone. It may have ended.
+func (c *Command) HangUp() { _ = c.cmd.Process.Signal(syscall.SIGHUP) }
+
 // Done delivers the command's end, once: pass it to Status.
 func (c *Command) Done() <-chan error { return c.done }
 

@@ -185,7 +185,7 @@ func TestLiveUnread(t *testing.T) {
 		}
 		defer read.Close()
 		// By kprobes in tracefs, which do not go with the process that has made them.
-		r := &running{cmd: exec.Command("ksnoop", "trace", "--attach=kprobe", "vfs_read(count == 43)", "vfs_read(count == 43, return)"), eof: make(chan error, 1)}
+		r := &running{cmd: exec.Command("ksnoop", "trace", "--attach=kprobe", "--ringbuf=256K", "--max-cpu=off", "vfs_read(count == 43)", "vfs_read(count == 43, return)"), eof: make(chan error, 1)}
 		var errs bytes.Buffer
 		r.cmd.Stdout, r.cmd.Stderr = write, &errs
 		if err := r.cmd.Start(); err != nil {
@@ -193,13 +193,14 @@ func TestLiveUnread(t *testing.T) {
 		}
 		write.Close()
 		awaitFull(t, read)
+		time.Sleep(livetest.Patience(2 * time.Second)) // until the ring buffer is full as well
 		for range signals {
 			if err := r.cmd.Process.Signal(os.Interrupt); err != nil {
 				t.Fatal(err)
 			}
 		}
 		r.eof <- nil
-		if _, status := r.wait(t); status != exitFailed || !strings.Contains(errs.String(), "ended at once: ") {
+		if _, status := r.wait(t); status != exitFailed || !strings.Contains(errs.String(), "ended at once: ") || !strings.Contains(errs.String(), "lost because the ring buffer was full") {
 			t.Errorf("%d signals: status %d, want %d:\n%s", signals, status, exitFailed, errs.String())
 		}
 		// Where the kernel is slow to detach, another process removes them, a little later.

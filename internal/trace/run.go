@@ -236,10 +236,10 @@ func (r *Run) keepWithin(ctx context.Context, b attach.Budget, stop func()) <-ch
 // called before Detach: what is attached knows what the kernel has skipped.
 func (r *Run) End() (l event.Losses, err error) {
 	if err := r.tracer.Stop(); err != nil {
-		return l, err
+		return event.Losses{Unread: true}, err
 	}
 	if l.Lost, err = r.tracer.Counters(); err != nil {
-		return l, err
+		return event.Losses{Unread: true}, err
 	}
 	l.Lost[bpf.ShortStack] += r.unwind.short()
 	l.Uncounted, l.Cut = r.tracer.Uncounted(), r.tracer.Cut()
