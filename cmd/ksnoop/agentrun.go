@@ -55,7 +55,9 @@ func (f *agentFlags) run(stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	s := &service{flags: f, stderr: stderr}
+	said := newUnblocked(stderr)
+	defer said.end()
+	s := &service{flags: f, stderr: said}
 	s.supervisor = agent.New(agent.Options{Start: s.start, Say: s.say})
 	if err := s.answer(config.Listen); err != nil {
 		return err
