@@ -363,7 +363,7 @@ type tracing struct {
 	detaching   atomic.Bool     // which was said on a line that is not at its end
 	interrupted <-chan struct{} // closed by a signal, or when nobody reads out any more
 	signalled   chan struct{}   // closed by a signal
-	hungUp      bool            // by which one
+	hungUp      bool            // which was SIGHUP; set before
 }
 
 // run attaches, prints until it is told to stop, and detaches. With a command
