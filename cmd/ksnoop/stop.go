@@ -178,10 +178,10 @@ func (t *tracing) abandon(why string, over <-chan struct{}) {
 	if !t.ending.Load() {
 		message += fmt.Sprintf("; %s of records not shown", plural.Of(a.runs[0].Pending(), "byte{s}")) // those of triggers are not shown
 	}
-	endAtOnce(t.onALine(message) + "\n" + strings.TrimSuffix(t.takeOff(a), "\n"))
+	endAtOnce(t.onALine(message) + "\n" + t.takeOff(a))
 }
 
-// takeOff takes off what is attached, unless that takes long, and returns what says which losses there were.
+// takeOff takes off what is attached, unless that takes long, and returns lines that say which losses there were.
 func (t *tracing) takeOff(a *attachments) string {
 	lost := make(chan string, 1)
 	leaveIfLate(func() {

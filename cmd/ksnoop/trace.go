@@ -363,7 +363,7 @@ type tracing struct {
 	detaching   atomic.Bool     // which was said on a line that is not at its end
 	interrupted <-chan struct{} // closed by a signal, or when nobody reads out any more
 	signalled   chan struct{}   // closed by a signal
-	hungUp      bool            // which was SIGHUP; set before
+	hungUp      bool            // the signal was SIGHUP; written before signalled is closed
 }
 
 // run attaches, prints until it is told to stop, and detaches. With a command
@@ -415,9 +415,9 @@ func (t *tracing) run(ctx context.Context, status *int) error {
 	return err
 }
 
-// untilEnded waits for the command, whose end it returns. It passes a hang-up on: if ksnoop leads the session of a terminal that
-// has gone, only ksnoop gets one. Where that takes a while, though a signal has ended the
-// tracing, it says what it waits for.
+// untilEnded waits for the command, whose end it returns. Where that takes a while, though a signal has ended the
+// tracing, it says what it waits for. It passes a hang-up on: when a terminal goes, only the leader of its session gets one,
+// which may be ksnoop.
 func (t *tracing) untilEnded(command *launch.Command, done <-chan error) error {
 	select {
 	case err := <-done:
@@ -498,6 +498,7 @@ func (t *tracing) trace(ctx context.Context, ready func(starting) error) error {
 		err = errors.Join(err, view.End(out, losses, err), run.TooMuch())
 		if statusOf(err) != exitPipe {
 			err = errors.Join(err, view.Tally().Report(t.stderr, t.flags.control.stats))
+			t.told.Store(true)
 		}
 		return err
 	}

@@ -3,10 +3,8 @@
 package attach
 
 import (
-	"bufio"
 	"fmt"
 	"os"
-	"os/exec"
 	"runtime"
 	"strings"
 	"testing"
@@ -21,7 +19,7 @@ import (
 func TestLiveStaleEvents(t *testing.T) {
 	guest.Require(t)
 	const file, nobody = "/sys/kernel/tracing/kprobe_events", 1 << 30 // more than PIDs can be
-	tracer := holdingPrograms(t)
+	tracer := guest.LoadPrograms(t)
 	names := map[int]string{}
 	for _, pid := range []int{nobody, os.Getppid(), tracer} {
 		names[pid] = fmt.Sprintf("%[1]s%[2]d/stale_%[2]d", eventGroup, pid)
@@ -48,29 +46,4 @@ func TestLiveStaleEvents(t *testing.T) {
 		fmt.Fprintf(f, "-:%s\n", names[tracer])
 		f.Close()
 	}
-}
-
-// holdingPrograms starts a process that has BPF programs until the test ends, and returns its number.
-func holdingPrograms(t *testing.T) int {
-	t.Helper()
-	cmd := exec.Command("workload", "programs")
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = in.Close()
-		_ = cmd.Wait()
-	})
-	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || !strings.HasPrefix(line, "loaded ") {
-		t.Fatalf("%q, %v", line, err)
-	}
-	return cmd.Process.Pid
 }

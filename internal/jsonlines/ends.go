@@ -158,11 +158,10 @@ func (p *Printer) AppendEnd(dst []byte, t *output.Totals) ([]byte, error) {
 	}
 	dst = appendUint(p.open(dst, "end"), "records", t.Records)
 	dst = append(appendKey(dst, "losses"), '{')
-	for cause, n := range t.Lost {
-		if t.Unread {
-			break
+	if !t.Unread {
+		for cause, n := range t.Lost {
+			dst = appendUint(dst, causes[cause], n)
 		}
-		dst = appendUint(dst, causes[cause], n)
 	}
 	dst = append(dst, '}')
 	if t.Failed != nil {

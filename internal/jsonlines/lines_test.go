@@ -444,6 +444,11 @@ func TestEnd(t *testing.T) {
 	if got := members(t, lines[5], "seq", "records", "error"); got != `seq:6 records:9 error:"cut \u001boff"` {
 		t.Error(got)
 	}
+	totals.Unread = true
+	if out, err = p.AppendEnd(nil, &totals); err != nil || !bytes.Contains(out, []byte(`"losses":{},"error"`)) {
+		t.Errorf("where the counters could not be read: %v\n%s", err, out)
+	}
+	check(t, out)
 	for cause, name := range causes {
 		if name == "" {
 			t.Errorf("counter %d has no name", cause)

@@ -144,7 +144,7 @@ func (t *symbolTable) compareFunctions(raw *rawBTF, e *foreignTypesError) {
 		if !ok {
 			// Since Linux 7.0, a kfunc with implicit arguments has two types. The one with
 			// all arguments has this suffix.
-			plainName, implicit := bytes.CutSuffix(name, []byte("_impl"))
+			plainName, implicit := bytes.CutSuffix(name, []byte(implicitSuffix))
 			_, ok = names[string(plainName)]
 			ok = ok && implicit
 		}

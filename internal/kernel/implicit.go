@@ -12,12 +12,15 @@ import (
 // implicitSuffix ends the name under which BTF has all parameters of a kfunc.
 const implicitSuffix = "_impl"
 
+// kfuncTag marks a kfunc in BTF.
+const kfuncTag = "bpf_kfunc"
+
 // whole returns a function with all its parameters. Since Linux 7.0, BTF has two types of a kfunc with
 // implicit arguments, which the verifier adds to a call: under its name the one without them, that
 // programs see, and the whole one under the name with a suffix (KF_IMPLICIT_ARGS;
 // tools/bpf/resolve_btfids/main.c). Some such types are at the same time those of an older kfunc.
 func (i *typeInfo) whole(f *btf.Func) (*btf.Func, error) {
-	if !slices.Contains(f.Tags, "bpf_kfunc") {
+	if !slices.Contains(f.Tags, kfuncTag) {
 		return f, nil
 	}
 	types, err := i.byName(f.Name + implicitSuffix)
@@ -51,7 +54,7 @@ func addsImplicit(f, g *btf.Func) bool {
 			return false
 		}
 	}
-	if slices.Contains(g.Tags, "bpf_kfunc") {
+	if slices.Contains(g.Tags, kfuncTag) {
 		return true // what it adds are placeholders: void *, and numbers
 	}
 	p, ok := btf.UnderlyingType(all.Params[len(seen.Params)].Type).(*btf.Pointer)

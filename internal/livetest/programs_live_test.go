@@ -3,47 +3,16 @@
 package livetest_test
 
 import (
-	"bufio"
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/ksnoop/ksnoop/internal/vm/guest"
 )
-
-// loadPrograms has another process load the BPF programs of the workload, until the test ends.
-func loadPrograms(t *testing.T) {
-	t.Helper()
-	cmd := exec.Command("workload", "programs")
-	var errs bytes.Buffer
-	cmd.Stderr = &errs
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = in.Close()
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("%v: %s", err, &errs)
-		}
-	})
-	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || !strings.HasPrefix(line, "loaded ") {
-		t.Fatalf("%q, %v: %s", line, err, &errs)
-	}
-}
 
 // knownCalls returns the calls of each function that the workload knows of: what it prints of each, in
 // their order.
@@ -72,7 +41,7 @@ var programSpecs = []string{
 // workload knows, live and replayed.
 func TestLivePrograms(t *testing.T) {
 	guest.Require(t)
-	loadPrograms(t)
+	guest.LoadPrograms(t)
 	file := recordingFile(t)
 	args := slices.Concat([]string{"trace", "--join", "--format", "json", "--record", file, "--print"}, programSpecs,
 		[]string{"--", "sh", "-c", "workload call-programs >&2"})
@@ -147,7 +116,7 @@ func valuesText(specs []string, name string, values map[string]json.RawMessage) 
 // the kernel's.
 func TestLiveProgramContexts(t *testing.T) {
 	guest.Require(t)
-	loadPrograms(t)
+	guest.LoadPrograms(t)
 	out, errs, status := ksnoop(t, "trace", "bpf:target_xdp((u64)ctx->data_end - (u64)ctx->data, ctx->rxq->queue_index)", "bpf:target_socket(skb->len)",
 		"bpf:target_avoid(((struct sock *)ctx[0])->__sk_common.skc_family == AF_INET)", "bpf:target_tracepoint(ctx->id)",
 		"bpf:queue_of(skb->len > 0, skb->queue_mapping)", "--", "sh", "-c", "workload call-programs >/dev/null")
@@ -167,7 +136,7 @@ func TestLiveProgramContexts(t *testing.T) {
 // TestLiveProgramSessions: what a program calls is in the session of the system call that runs it.
 func TestLiveProgramSessions(t *testing.T) {
 	guest.Require(t)
-	loadPrograms(t)
+	guest.LoadPrograms(t)
 	file := recordingFile(t)
 	args := []string{"trace", "-T", "-S", "-A", "-s", "none", "--format", "json", "-e", "bpf_prog_test_run_xdp", "-a", "bpf:*[target_xdp]", "-d", "bpf:noted", "--record", file, "--print",
 		"--", "sh", "-c", "workload call-programs >&2"}
@@ -205,7 +174,7 @@ func TestLiveProgramSessions(t *testing.T) {
 // TestLiveProgramFaults: what cannot be traced is refused with the reason.
 func TestLiveProgramFaults(t *testing.T) {
 	guest.Require(t)
-	loadPrograms(t)
+	guest.LoadPrograms(t)
 	for spec, want := range map[string]string{
 		"bpf:wiegh":           `did you mean "weigh"?`,
 		"bpf:nothing_is_such": "there are chosen, classify",

@@ -16,8 +16,8 @@ import (
 
 // Limits on what is remembered of processes. A process maps what it likes.
 const (
-	mostMapped = 1 << 14 // pieces of code in one life
 	mostLives  = 4 * mostSpaces
+	mostMapped = 1 << 14   // pieces of code in one life
 	mostCode   = 128 << 20 // bytes that the pieces of all lives take
 	ownCode    = 64 << 10  // and of one, even if others take too many
 )
@@ -92,10 +92,11 @@ func newLives(root fs.FS, source Source) *lives {
 			continue
 		}
 		maps, err := readSomeMaps(root, uint32(pid))
-		if errors.Is(err, errCutMaps) {
+		cut := errors.Is(err, errCutMaps)
+		if cut {
 			l.lost++
 		}
-		if len(maps) > 0 {
+		if err == nil || cut {
 			n := &life{unlisted: true}
 			l.begin(uint32(pid), n)
 			for _, m := range maps {

@@ -78,7 +78,7 @@ func parseMaps(r io.Reader) ([]mapping, error) {
 		}
 		if n := len(maps); n > 0 && maps[n-1].file == m.file {
 			m.file = maps[n-1].file // the same strings
-		} else { // not all of the line
+		} else { // without the rest of the line, which they are parts of
 			m.file = fileID{device: strings.Clone(m.file.device), inode: strings.Clone(m.file.inode), path: strings.Clone(m.file.path)}
 		}
 		maps = append(maps, m)
@@ -178,7 +178,7 @@ var errNoMaps = errors.New("maps: empty, as of a process that has ended")
 
 func procOf(pid uint32) string { return "proc/" + strconv.FormatUint(uint64(pid), 10) }
 
-// readMaps returns what code a process maps now, as far as it is read.
+// readMaps returns what code a process maps now; of maps that are too long, the beginning.
 func readMaps(root fs.FS, pid uint32) ([]mapping, error) {
 	maps, err := readSomeMaps(root, pid)
 	if errors.Is(err, errCutMaps) {
@@ -187,7 +187,7 @@ func readMaps(root fs.FS, pid uint32) ([]mapping, error) {
 	return maps, err
 }
 
-// readSomeMaps is readMaps, but for the error where some was not read.
+// readSomeMaps is readMaps, but returns errCutMaps with the beginning.
 func readSomeMaps(root fs.FS, pid uint32) ([]mapping, error) {
 	f, err := root.Open(procOf(pid) + "/maps")
 	if err != nil {

@@ -148,8 +148,8 @@ func (s *Symbols) perfMapNow(pid uint32) (at *held, alive bool) {
 	return at, true
 }
 
-// readPerfMap reads lines as "7f0000001000 3c py::f:/a.py". What is no such line is left out, but counts; the
-// last of several functions at an address counts, since it was generated last.
+// readPerfMap reads lines as "7f0000001000 3c py::f:/a.py". What is no such line is left out. Of several
+// functions at an address the last one is taken, since it was generated last. No more than mostFunctions lines are read, whatever they are.
 func readPerfMap(r io.Reader) []function {
 	var funcs []function
 	names := 0

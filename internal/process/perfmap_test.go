@@ -160,3 +160,14 @@ func FuzzReadPerfMap(f *testing.F) {
 		m.find(0x5000)
 	})
 }
+
+// TestPerfMapOfNothing: lines that are none are not read without end.
+func TestPerfMapOfNothing(t *testing.T) {
+	const function = "1000 10 f\n"
+	if got := readPerfMap(strings.NewReader(strings.Repeat("\n", mostFunctions-1) + function + function)); len(got) != 1 {
+		t.Errorf("behind fewer lines: %d functions", len(got))
+	}
+	if got := readPerfMap(strings.NewReader(strings.Repeat("\n", mostFunctions) + function)); len(got) != 0 {
+		t.Errorf("behind too many lines: %d functions", len(got))
+	}
+}

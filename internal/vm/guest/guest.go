@@ -5,7 +5,10 @@
 package guest
 
 import (
+	"bufio"
+	"bytes"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 )
@@ -49,6 +52,35 @@ func Sysctl(t testing.TB, name, value string) {
 			t.Error(err)
 		}
 	})
+}
+
+// LoadPrograms has another process load the BPF programs of the workload until the test ends, and returns its PID.
+func LoadPrograms(t testing.TB) (pid int) {
+	t.Helper()
+	cmd := exec.Command("workload", "programs")
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = in.Close()
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("%v: %s", err, &errs)
+		}
+	})
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || !strings.HasPrefix(line, "loaded ") {
+		t.Fatalf("%q, %v: %s", line, err, &errs)
+	}
+	return cmd.Process.Pid
 }
 
 // Require skips a live test where there is no guest to try it in.
