@@ -56,7 +56,11 @@ func (f *agentFlags) run(stderr io.Writer) error {
 		return err
 	}
 	said := newUnblocked(stderr)
-	defer said.end()
+	defer func() {
+		if !said.end() {
+			os.Exit(exitFailed) // whoever flushes stderr would wait for the write that goes on
+		}
+	}()
 	s := &service{flags: f, stderr: said}
 	s.supervisor = agent.New(agent.Options{Start: s.start, Say: s.say})
 	if err := s.answer(config.Listen); err != nil {

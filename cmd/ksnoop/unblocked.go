@@ -53,16 +53,18 @@ func (u *unblocked) Write(message []byte) (int, error) {
 	return len(message), nil
 }
 
-// end waits until all is written, but not for long.
-func (u *unblocked) end() {
+// end waits until all is written, but not for long, and reports whether it is.
+func (u *unblocked) end() bool {
 	late := time.After(stopTime)
 	select {
 	case u.waiting <- nil:
 	case <-late:
-		return
+		return false
 	}
 	select {
 	case <-u.done:
+		return true
 	case <-late:
+		return false
 	}
 }

@@ -23,16 +23,17 @@ func TestUnblocked(t *testing.T) {
 			fmt.Fprintf(u, "%d\n", i)
 			synctest.Wait() // the first one waits for the reader
 		}
-		u.end()
-		if took := time.Since(begin); took != stopTime {
-			t.Errorf("it took %v", took)
+		if ended, took := u.end(), time.Since(begin); ended || took != stopTime {
+			t.Errorf("ended %v after %v", ended, took)
 		}
 		all := make(chan string)
 		go func() {
 			text, _ := io.ReadAll(read)
 			all <- string(text)
 		}()
-		u.end()
+		if !u.end() {
+			t.Error("not all is written, and somebody reads")
+		}
 		write.Close()
 		text := <-all
 		if lines := strings.Count(text, "\n"); lines != mostUnwritten+2 || !strings.HasPrefix(text, "0\nksnoop: 10 messages left out, as nobody read\n1\n") {
