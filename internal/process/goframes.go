@@ -48,8 +48,9 @@ const (
 	flagSPWrite  = 2 // it writes the stack pointer: it goes to another stack
 )
 
-// row returns the rules at a linked address; nil if it is not in a function of Go.
-func (g *goFrames) row(pc uint64) *unwind.Row {
+// row returns the rules at a linked address; nil if it is not in a function of Go, or if to find them takes more steps than
+// are left.
+func (g *goFrames) row(pc uint64, left *int) *unwind.Row {
 	if row, known := g.rows[pc]; known {
 		return row
 	}
@@ -57,12 +58,14 @@ func (g *goFrames) row(pc uint64) *unwind.Row {
 	if len(g.rows) >= most {
 		clear(g.rows)
 	}
-	row := g.read(pc)
-	g.rows[pc] = row
+	row := g.read(pc, left)
+	if *left >= 0 {
+		g.rows[pc] = row
+	}
 	return row
 }
 
-func (g *goFrames) read(pc uint64) *unwind.Row {
+func (g *goFrames) read(pc uint64, left *int) *unwind.Row {
 	entry, at, ok := g.function(pc)
 	if !ok {
 		return nil
@@ -78,7 +81,7 @@ func (g *goFrames) read(pc uint64) *unwind.Row {
 	if flags&(flagTopFrame|flagSPWrite) != 0 {
 		return &unwind.Row{Outermost: flags&flagTopFrame != 0, Switches: flags&flagSPWrite != 0}
 	}
-	size, ok := g.value(uint64(binary.LittleEndian.Uint32(fn[funcStack:])), entry, pc)
+	size, ok := g.value(uint64(binary.LittleEndian.Uint32(fn[funcStack:])), entry, pc, left)
 	if !ok || size < 0 {
 		return nil
 	}
@@ -128,10 +131,9 @@ func (g *goFrames) function(pc uint64) (entry, at uint64, ok bool) {
 }
 
 // value looks an address up in a table of values for ranges of addresses: pairs of varints,
-// by how much the value changes and for how many bytes it holds.
-func (g *goFrames) value(off, entry, pc uint64) (v int32, ok bool) {
-	const most = 1 << 16 // bytes of one table
-	if off == 0 {        // it has none
+// by how much the value changes and for how many bytes it holds. Each pair is a step.
+func (g *goFrames) value(off, entry, pc uint64, left *int) (v int32, ok bool) {
+	if off == 0 { // it has none
 		return 0, false
 	}
 	start := g.table.values + off
@@ -153,7 +155,10 @@ func (g *goFrames) value(off, entry, pc uint64) (v int32, ok bool) {
 		return uint32(u), true
 	}
 	v = -1
-	for at, first := entry, true; next < most; first = false {
+	for at, first := entry, true; ; first = false {
+		if *left--; *left < 0 {
+			return 0, false
+		}
 		change, ok := varint()
 		if !ok || change == 0 && !first {
 			return 0, false
@@ -167,5 +172,4 @@ func (g *goFrames) value(off, entry, pc uint64) (v int32, ok bool) {
 			return v, true
 		}
 	}
-	return 0, false
 }

@@ -31,9 +31,10 @@ func TestGoTableClaims(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%#x: %v", test.count, err)
 		}
+		left := 1
 		if _, err := img.readUnwinding(file); err != nil || (img.frames != nil) != test.read {
 			t.Errorf("%#x functions: %v, frames %v", test.count, err, img.frames)
-		} else if test.read && img.frames.row(text+1) != nil {
+		} else if test.read && img.frames.row(text+1, &left) != nil {
 			t.Errorf("%#x functions: one of no size has a frame", test.count)
 		}
 	}

@@ -286,7 +286,8 @@ func TestGoTable(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer f.Close()
-			if _, err := img.readUnwinding(f); err != nil || img.frames == nil || img.frames.row(addr) == nil {
+			left := 1 << 10
+			if _, err := img.readUnwinding(f); err != nil || img.frames == nil || img.frames.row(addr, &left) == nil {
 				t.Errorf("no frames: %v", err)
 			}
 		})

@@ -18,7 +18,7 @@ var _ unwind.Code = (*Process)(nil)
 
 // Row implements unwind.Code: by the unwind information of the mapped file or, of a Go
 // program, by Go's own table, or else by the code.
-func (p *Process) Row(pc uint64) (*unwind.Row, unwind.Way, unwind.What) {
+func (p *Process) Row(pc uint64, left *int) (*unwind.Row, unwind.Way, unwind.What) {
 	m, _ := p.mapping(pc)
 	switch {
 	case m == nil:
@@ -40,12 +40,12 @@ func (p *Process) Row(pc uint64) (*unwind.Row, unwind.Way, unwind.What) {
 		return nil, 0, unwind.Mapped
 	}
 	if img.unwind != nil {
-		if row := img.unwind.Row(linked); row != nil {
+		if row := img.unwind.Row(linked, left); row != nil {
 			return row, unwind.ByTable, unwind.Mapped
 		}
 	}
 	if img.frames != nil {
-		return img.frames.row(linked), unwind.ByGo, unwind.Mapped
+		return img.frames.row(linked, left), unwind.ByGo, unwind.Mapped
 	}
 	if img.code != nil {
 		return img.code.row(linked, &p.symbols.left), unwind.ByCode, unwind.Mapped

@@ -41,11 +41,11 @@ func TestCodeIsTable(t *testing.T) {
 				if inst.Op != x86asm.CALL {
 					continue
 				}
-				want := table.Row(pc)
+				want := rowAt(table, pc)
 				if want == nil || want.cfa.kind != regOffset {
 					continue
 				}
-				if table.Row(e.lo) != nil && table.Row(e.lo).cfa != (rule{kind: regOffset, reg: rsp, off: 8}) {
+				if first := rowAt(table, e.lo); first != nil && first.cfa != (rule{kind: regOffset, reg: rsp, off: 8}) {
 					break // a part of a function, which is jumped to
 				}
 				calls++

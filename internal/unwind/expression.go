@@ -4,12 +4,8 @@ package unwind
 
 import "github.com/ksnoop/ksnoop/internal/dw"
 
-// Bounds on an expression: its bytes, its stack, and how many operators are run, as it may
-// jump back.
-const (
-	mostExpression = 1 << 10
-	mostOperators  = 1 << 10
-)
+// mostExpression bounds the bytes of an expression.
+const mostExpression = 1 << 10
 
 // An evaluation computes an expression in a frame.
 type evaluation struct {
@@ -59,9 +55,9 @@ func (w *walk) evaluate(row *Row, r rule, initial ...uint64) (uint64, End) {
 	e := evaluation{walk: w, row: row, stack: append(w.operands[:0], initial...)}
 	c := cursor{b: row.section, pos: uint64(r.off), end: uint64(r.off) + uint64(r.size)}
 	start := c.pos
-	for n := 0; c.more() && e.why == 0; n++ {
-		if n == mostOperators {
-			return 0, EndDamaged
+	for c.more() && e.why == 0 {
+		if w.left--; w.left < 0 { // it may jump back
+			return 0, EndLong
 		}
 		op := c.byte()
 		switch {

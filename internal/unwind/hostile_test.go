@@ -7,6 +7,8 @@ import (
 	"encoding/binary"
 	"math"
 	"testing"
+
+	"github.com/ksnoop/ksnoop/internal/dw"
 )
 
 // TestLongAugmentation: letters that fill a section, in which a CIE may begin anywhere, are not read for
@@ -21,6 +23,44 @@ func TestLongAugmentation(t *testing.T) {
 	// To keep 16 MB of letters takes more than twenty.
 	if n := testing.AllocsPerRun(1, func() { got = table.readCommon(&s, 0) }); got != nil || n > mostLetters {
 		t.Errorf("%v, %v allocations", got, n)
+	}
+}
+
+// longTable has one function at 0x1000, each address of which takes all instructions.
+func longTable(t *testing.T, instructions []byte) *Table {
+	t.Helper()
+	le := binary.LittleEndian
+	common := append(le.AppendUint32(nil, 0xffffffff), 1, 0, 1, 0x78, 16, dw.CFADefCFA, rsp, 8, dw.CFAOffset|16, 1)
+	data := append(le.AppendUint32(nil, uint32(len(common))), common...)
+	entry := le.AppendUint64(le.AppendUint64(le.AppendUint32(nil, 0), 0x1000), 0x1000)
+	entry = append(entry, instructions...)
+	table, err := newTable(AMD64(), section{}, section{data: append(le.AppendUint32(data, uint32(len(entry))), entry...)})
+	if err != nil || table == nil {
+		t.Fatal(table, err)
+	}
+	return table
+}
+
+// TestLongStack: a stack whose frames take more instructions than are left ends, and says why. What was found is not
+// looked for again.
+func TestLongStack(t *testing.T) {
+	code := oneTable{longTable(t, make([]byte, mostSteps/3))} // nops
+	var returns []uint64
+	for i := range uint64(9) {
+		returns = append(returns, 0x1100+2*i)
+	}
+	regs := Regs{PC: 0x1100}
+	regs.Set(rsp, 0x8000)
+	w := Walker{Machine: AMD64(), Depth: 6}
+	for stack, want := range []int{3, 5, 6} {
+		frames, end := w.Walk(nil, &regs, stackOf(0x8000, returns[1:]...), code)
+		wantEnd := EndLong
+		if want == 6 {
+			wantEnd = EndDepth
+		}
+		if len(frames) != want || end != wantEnd {
+			t.Errorf("stack %d: %d frames, end %d; want %d, end %d", stack, len(frames), end, want, wantEnd)
+		}
 	}
 }
 

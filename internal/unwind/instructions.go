@@ -4,13 +4,8 @@ package unwind
 
 import "github.com/ksnoop/ksnoop/internal/dw"
 
-// mostInstructions bounds what is run for one row, in instructions, and mostRemembered the
-// states that a damaged entry can remember. The largest entry seen, of a C++ library, has
-// some thousands.
-const (
-	mostInstructions = 1 << 16
-	mostRemembered   = 64
-)
+// mostRemembered bounds the states that a damaged entry can remember.
+const mostRemembered = 64
 
 // A common is what several entries share (CIE).
 type common struct {
@@ -32,14 +27,14 @@ type state struct {
 	initial Row // after the instructions of the CIE
 	kept    []Row
 	pc      uint64
-	left    int // instructions
+	left    *int // see mostSteps
 }
 
 // run executes instructions up to those for addresses after until. It reports whether all of
 // them make sense.
 func (s *state) run(c cursor, until uint64) bool {
 	for c.more() {
-		if s.left--; s.left < 0 {
+		if *s.left--; *s.left < 0 {
 			return false
 		}
 		op := c.byte()

@@ -34,6 +34,12 @@ func tableOf(t testing.TB, file string) *Table {
 	return table
 }
 
+// rowAt returns the rules at an address.
+func rowAt(t *Table, pc uint64) *Row {
+	left := mostSteps
+	return t.Row(pc, &left)
+}
+
 // build compiles a program, or skips the test.
 func build(t testing.TB, name, source string, command ...string) string {
 	t.Helper()
@@ -112,7 +118,7 @@ func compareWithReadelf(t *testing.T, table *Table, file string) (rows int) {
 				continue
 			}
 			rows++
-			row := table.Row(loc)
+			row := rowAt(table, loc)
 			for i, column := range columns {
 				want := fields[i+1]
 				if want == "s" {

@@ -53,11 +53,11 @@ type tableAndSignal struct {
 	sigreturn *Row
 }
 
-func (c *tableAndSignal) Row(pc uint64) (*Row, Way, What) {
+func (c *tableAndSignal) Row(pc uint64, left *int) (*Row, Way, What) {
 	if pc+1 == c.returns {
 		return c.sigreturn, ByCode, Mapped
 	}
-	return c.table.Row(pc), ByTable, Mapped
+	return c.table.Row(pc, left), ByTable, Mapped
 }
 
 // TestSignalARM64: behind a signal handler come the function that was interrupted, even one without a frame, at its

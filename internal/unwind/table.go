@@ -332,12 +332,16 @@ func (t *Table) pointer(c *cursor, encoding uint8) uint64 {
 	return v
 }
 
-// Row returns the rules at an address; nil if there are none.
-func (t *Table) Row(pc uint64) *Row {
+// Row returns the rules at an address; nil if there are none, or if to find them takes more steps than are left: then
+// left is negative.
+func (t *Table) Row(pc uint64, left *int) *Row {
 	if row, known := t.rows[pc]; known {
 		return row
 	}
-	row := t.row(pc)
+	row := t.row(pc, left)
+	if *left < 0 {
+		return nil
+	}
 	if len(t.rows) >= mostRows {
 		clear(t.rows)
 	}
@@ -359,7 +363,7 @@ func (t *Table) find(pc uint64) *entry {
 	return &t.entries[i]
 }
 
-func (t *Table) row(pc uint64) *Row {
+func (t *Table) row(pc uint64, left *int) *Row {
 	e := t.find(pc)
 	if e == nil {
 		return nil
@@ -378,7 +382,7 @@ func (t *Table) row(pc uint64) *Row {
 	if common.augmented {
 		body.take(body.uleb())
 	}
-	run := state{machine: t.machine, pointer: func(c *cursor) uint64 { return t.pointer(c, common.encoding) }, common: common, left: mostInstructions, row: Row{address: common.address, section: s.data, Signal: common.signal}}
+	run := state{machine: t.machine, pointer: func(c *cursor) uint64 { return t.pointer(c, common.encoding) }, common: common, left: left, row: Row{address: common.address, section: s.data, Signal: common.signal}}
 	if !run.run(common.initial, 1<<64-1) {
 		return nil
 	}
