@@ -182,10 +182,13 @@ func (v *View) readTypes(name string, data []byte, base *typeInfo) (*typeInfo, e
 // foreignTypes is newTypeInfo for a blob that is not of the running kernel.
 func foreignTypes(name string, data []byte, base *typeInfo) (*typeInfo, error) {
 	info, err := newTypeInfo(name, data, base)
-	if err == nil && info.raw.count > mostForeign {
+	if err != nil {
+		return nil, err
+	}
+	if info.raw.count > mostForeign {
 		return nil, fmt.Errorf("reading BTF: it has %d types, and at most %d are read", info.raw.count, mostForeign)
 	}
-	return info, err
+	return info, info.raw.checkNesting()
 }
 
 // newTypeInfo checks the headers of a blob. Decoding waits until a type is needed.
