@@ -25,12 +25,8 @@ type codeFrames struct {
 // mostFunction bounds what is read of a function, in bytes.
 const mostFunction = 1 << 15
 
-// mostFollowed is how much code is followed for one stack, in bytes. Each address of a function takes all
-// of it.
-const mostFollowed = 8 * mostFunction
-
-// row returns the rules at a linked address of a function; nil if its code does not tell, or there is
-// more of it than the bytes that are left for this stack.
+// row returns the rules at a linked address of a function; nil if its code does not tell, or to follow it takes more steps
+// than are left.
 func (c *codeFrames) row(pc uint64, left *int) *unwind.Row {
 	if row, known := c.rows[pc]; known {
 		return row
@@ -39,32 +35,27 @@ func (c *codeFrames) row(pc uint64, left *int) *unwind.Row {
 	if len(c.rows) >= most {
 		clear(c.rows)
 	}
-	row, ok := c.read(pc, left)
-	if ok {
+	row := c.read(pc, left)
+	if *left >= 0 {
 		c.rows[pc] = row
 	}
 	return row
 }
 
-// read is row without a memory. ok is false if too little was left.
-func (c *codeFrames) read(pc uint64, left *int) (_ *unwind.Row, ok bool) {
+// read is row without a memory.
+func (c *codeFrames) read(pc uint64, left *int) *unwind.Row {
 	// A signal handler returns to the first instruction of a function that nobody has called.
 	if row := c.machine.SignalRow(c.code(pc+1, uint64(c.machine.SigreturnSize()))); row != nil {
-		return row, true
+		return row
 	}
 	if !c.machine.OnStack() {
-		return nil, true
+		return nil
 	}
 	lo, hi, ok := c.function(pc)
 	if !ok || hi <= lo {
-		return nil, true
+		return nil
 	}
-	code := c.code(lo, hi-lo)
-	if len(code) > *left {
-		return nil, false
-	}
-	*left -= len(code)
-	return unwind.CodeRow(code, lo, pc), true
+	return unwind.CodeRow(c.code(lo, hi-lo), lo, pc, left)
 }
 
 // code reads code at a linked address: as much of it as there is.

@@ -13,21 +13,21 @@ import (
 	"github.com/ksnoop/ksnoop/internal/unwind"
 )
 
-// TestFollowedCode: a stack with many addresses of large functions has no more code followed than is
-// allowed. What was left out is found for the next stack.
+// TestFollowedCode: a stack with many addresses of large functions has no more code followed than steps are left. What was
+// left out is found for the next stack.
 func TestFollowedCode(t *testing.T) {
-	const addr, addresses = 0x1000, 20
+	const addr, addresses, most = 0x1000, 20, 8      // functions that are followed for a stack
 	code := bytes.Repeat([]byte{0x90}, mostFunction) // nop
 	c := codeFrames{bytes.NewReader(code), unwind.AMD64(), []elf.ProgHeader{{Vaddr: addr, Filesz: mostFunction}}, func(uint64) (lo, hi uint64, ok bool) { return addr, addr + mostFunction, true }, map[uint64]*unwind.Row{}}
-	for stack, want := range []int{mostFollowed / mostFunction, 2 * mostFollowed / mostFunction, addresses, addresses} {
-		left, found := mostFollowed, 0
+	for stack, want := range []int{most, 2 * most, addresses, addresses} {
+		left, found := most*mostFunction, 0
 		for i := range uint64(addresses) {
 			if c.row(addr+i, &left) != nil {
 				found++
 			}
 		}
-		if found != want || left < 0 {
-			t.Errorf("stack %d: %d addresses are found, want %d; %d bytes are left", stack, found, want, left)
+		if found != want || (left < 0) != (want < addresses) {
+			t.Errorf("stack %d: %d addresses are found, want %d; %d steps are left", stack, found, want, left)
 		}
 	}
 }
@@ -53,7 +53,7 @@ func TestSignalARM64(t *testing.T) {
 	if kept, err := img.readUnwinding(file); !kept || err != nil {
 		t.Fatalf("kept: %v, %v", kept, err)
 	}
-	left := mostFollowed
+	left := mostFunction
 	for _, f := range img.funcs {
 		row := img.code.row(f.addr-1, &left) // as of a return address
 		if signal := row != nil && row.Signal; signal != (f.name == "__kernel_rt_sigreturn") {

@@ -45,7 +45,6 @@ type Symbols struct {
 	initial   bool   // ksnoop is in the initial PID namespace
 	lives     *lives // nil: processes are not followed
 	unwinds   bool   // images are to tell how stacks are unwound
-	left      int    // bytes of code that may still be followed for a stack
 }
 
 // A space is the address space of a process.

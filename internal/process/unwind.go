@@ -29,7 +29,7 @@ func (p *Process) Row(pc uint64, left *int) (*unwind.Row, unwind.Way, unwind.Wha
 	img := p.symbols.image(p.pid, m)
 	if img == nil {
 		if f, _ := p.generated(pc); f != nil {
-			if row := trampolineRow(f, pc); row != nil {
+			if row := trampolineRow(f, pc, left); row != nil {
 				return row, unwind.ByCode, unwind.Mapped
 			}
 		}
@@ -48,7 +48,7 @@ func (p *Process) Row(pc uint64, left *int) (*unwind.Row, unwind.Way, unwind.Wha
 		return img.frames.row(linked, left), unwind.ByGo, unwind.Mapped
 	}
 	if img.code != nil {
-		return img.code.row(linked, &p.symbols.left), unwind.ByCode, unwind.Mapped
+		return img.code.row(linked, left), unwind.ByCode, unwind.Mapped
 	}
 	return nil, 0, unwind.Mapped
 }
@@ -67,13 +67,13 @@ var trampolines = [...]string{
 
 // trampolineRow returns the rules at an address of generated code if that is a trampoline of Python, as its
 // name and its size tell; else nil. The process's memory is not needed: it may have ended.
-func trampolineRow(f *function, pc uint64) *unwind.Row {
+func trampolineRow(f *function, pc uint64, left *int) *unwind.Row {
 	if !strings.HasPrefix(f.name, "py::") {
 		return nil
 	}
 	for _, code := range trampolines {
 		if f.end-f.addr == uint64(len(code)) {
-			return unwind.CodeRow([]byte(code), f.addr, pc)
+			return unwind.CodeRow([]byte(code), f.addr, pc, left)
 		}
 	}
 	return nil
@@ -112,7 +112,6 @@ func (u *Unwinder) Unwind(e *bpf.Event, s bpf.Section) (stack bpf.Section, short
 	}
 	end := unwind.EndNoInfo
 	regs, wide := registers(&c, u.arch)
-	u.symbols.left = mostFollowed
 	u.frames = append(u.frames[:0], unwind.Frame{PC: regs.PC, Exact: true})
 	if wide {
 		sp := regs.Value[u.walker.Machine.Stack()] &^ 7

@@ -241,7 +241,8 @@ func TestTrampolineRow(t *testing.T) {
 		{"py::f:/a.py", 8, 5, 0},
 		{"LazyCompile:f", 11, 5, 0},
 	} {
-		row := trampolineRow(&function{0x1000, 0x1000 + c.size, c.name}, 0x1000+c.at)
+		left := int(c.size)
+		row := trampolineRow(&function{0x1000, 0x1000 + c.size, c.name}, 0x1000+c.at, &left)
 		if c.frame == 0 {
 			if row != nil {
 				t.Errorf("%+v: there is a row", c)

@@ -23,27 +23,33 @@ type frameState struct {
 
 // CodeRow returns the rules at an address of a function of amd64 without unwind information, by
 // following the stack pointer through its code: code begins at entry. It returns nil if that is
-// not possible, as where the stack pointer is computed.
-func CodeRow(code []byte, entry, pc uint64) *Row {
+// not possible, as where the stack pointer is computed, or if it takes more steps than are left, one for each instruction.
+func CodeRow(code []byte, entry, pc uint64, left *int) *Row {
 	if pc < entry || pc-entry >= uint64(len(code)) || pc-entry > mostCode {
 		return nil
 	}
 	code = code[:min(len(code), mostCode)]
-	seen := make(map[uint64]frameState)
+	seen := make([]uint16, len(code)) // which of the states an instruction has; 0: none yet
+	states := make([]frameState, 1)
 	at := pc - entry
 	found := -1 // where the instruction begins that has pc: a return address less 1 is inside of its call
 	for work := []place{{}}; len(work) > 0; {
 		p := work[len(work)-1]
 		work = work[:len(work)-1]
 		for p.at < uint64(len(code)) {
-			if before, again := seen[p.at]; again {
-				if before.unknown || before == p.state {
-					break
-				}
+			if seen[p.at] == 0 {
+				seen[p.at] = uint16(len(states))
+				states = append(states, p.state)
+			} else if before := &states[seen[p.at]]; before.unknown || *before == p.state {
+				break
+			} else {
 				// Two ways lead here, and one of them, as behind a call that never returns, is none.
 				p.state = frameState{unknown: true}
+				*before = p.state
 			}
-			seen[p.at] = p.state
+			if *left--; *left < 0 {
+				return nil
+			}
 			inst, size, ok := decodeAt(code[p.at:])
 			if !ok {
 				break
@@ -61,11 +67,10 @@ func CodeRow(code []byte, entry, pc uint64) *Row {
 			p.at = next
 		}
 	}
-	state, ok := seen[uint64(found)]
-	if !ok || state.unknown {
+	if found < 0 || states[seen[found]].unknown {
 		return nil
 	}
-	return state.row()
+	return states[seen[found]].row()
 }
 
 // A place is an instruction that is still to be looked at.

@@ -41,15 +41,15 @@ func TestCodeIsTable(t *testing.T) {
 				if inst.Op != x86asm.CALL {
 					continue
 				}
-				want := rowAt(table, pc)
+				want := table.Row(pc, steps())
 				if want == nil || want.cfa.kind != regOffset {
 					continue
 				}
-				if first := rowAt(table, e.lo); first != nil && first.cfa != (rule{kind: regOffset, reg: rsp, off: 8}) {
+				if first := table.Row(e.lo, steps()); first != nil && first.cfa != (rule{kind: regOffset, reg: rsp, off: 8}) {
 					break // a part of a function, which is jumped to
 				}
 				calls++
-				got := CodeRow(body, e.lo, pc)
+				got := CodeRow(body, e.lo, pc, steps())
 				switch {
 				case got == nil:
 				case want.cfa.reg != rsp:
@@ -80,7 +80,7 @@ func TestCodeIsTable(t *testing.T) {
 func FuzzCodeRow(f *testing.F) {
 	f.Add([]byte("\x48\x83\xec\x10\x6a\x00\xe8\x00\x00\x00\x00\x48\x83\xc4\x18\xc3"), uint64(10))
 	f.Fuzz(func(t *testing.T, code []byte, pc uint64) {
-		if row := CodeRow(code, 0, pc); row != nil && row.cfa.off < 8 {
+		if row := CodeRow(code, 0, pc, steps()); row != nil && row.cfa.off < 8 {
 			t.Errorf("a frame of %d bytes", row.cfa.off)
 		}
 	})

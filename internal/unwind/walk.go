@@ -75,7 +75,7 @@ var endTexts = [...]string{
 	EndLost:     "a register that the next frame depends on is not known",
 	EndDamaged:  "the unwind information above, or the stack, makes no sense",
 	EndProbed:   "behind a return probe, of which there are too many",
-	EndLong:     "to follow the unwind information takes too long",
+	EndLong:     "to find the callers above takes too long",
 }
 
 // String says why there are no more frames; "" for the outermost.
@@ -112,8 +112,8 @@ type Walker struct {
 // mostOperands bounds the stack of an expression.
 const mostOperands = 64
 
-// mostSteps bounds what is done for one stack, in instructions of unwind information, operators of expressions and ranges of
-// Go's tables: the slowest take 10 ms. Of 1,345 programs and libraries of Debian 12, the largest function needs 15,601 for an
+// mostSteps bounds what is done for one stack, in instructions of unwind information and of code, operators of expressions and
+// ranges of Go's tables: the slowest take 10 ms. Of 1,345 programs and libraries of Debian 12, the largest function needs 15,601 for an
 // address (qemu-hexagon), the largest of gcc 13,365, of glibc 100; the mean is 27. What is found is kept, so that a stack of
 // several such functions is followed further the next time.
 const mostSteps = 1 << 15
