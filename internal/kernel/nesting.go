@@ -11,16 +11,12 @@ const mostNested = 64
 // What a value has types in, and what C has them in where a type is written. The latter ends at the names of structs, as does
 // each loop.
 const (
-	inValue kindSet = 1<<kindArray | 1<<kindStruct | 1<<kindUnion | 1<<kindTypedef | 1<<kindVolatile | 1<<kindConst | 1<<kindRestrict | 1<<kindTypeTag
-	inC             = inValue | 1<<kindPtr | 1<<kindFuncProto
+	inValue = modifierKinds | 1<<kindArray | 1<<kindStruct | 1<<kindUnion
+	inC     = inValue | 1<<kindPtr | 1<<kindFuncProto
 )
 
 // checkNesting returns an error if a type of the blob is nested too deep.
-func (r *rawBTF) checkNesting() error {
-	types := make([]rawType, 0, r.count-r.firstID())
-	for t := range r.all() {
-		types = append(types, t)
-	}
+func (r *rawBTF) checkNesting(types []rawType) error {
 	for _, kinds := range []kindSet{inValue, inC} {
 		n := nesting{r, kinds, types, make([]uint8, len(types))}
 		for i := range types {
@@ -52,22 +48,13 @@ func (n *nesting) depth(id uint32, level int) int {
 		return 0
 	}
 	if n.known[i] == 0 && level <= mostNested {
-		n.known[i] = uint8(1 + n.deepest(t, level+1))
+		deepest := 0
+		for to := range n.raw.refs(t) {
+			if deepest = max(deepest, n.depth(to, level+1)); deepest > mostNested {
+				break
+			}
+		}
+		n.known[i] = uint8(1 + deepest)
 	}
 	return max(int(n.known[i]), 1)
-}
-
-// deepest returns how many levels those have that a type is made of.
-func (n *nesting) deepest(t *rawType, level int) (depth int) {
-	switch t.kind {
-	case kindArray:
-		return n.depth(n.raw.uint32(t.data), level)
-	case kindStruct, kindUnion: // they have a size in place of ref
-	default:
-		depth = n.depth(t.ref, level)
-	}
-	for b := t.data; len(b) > 0 && depth <= mostNested; b = b[extra[t.kind].each:] {
-		depth = max(depth, n.depth(n.raw.uint32(b[4:]), level))
-	}
-	return depth
 }

@@ -178,6 +178,28 @@ func (r *rawBTF) all() iter.Seq2[rawType, error] {
 	}
 }
 
+// refs yields the types that a type leads to.
+func (r *rawBTF) refs(t *rawType) iter.Seq[uint32] {
+	return func(yield func(uint32) bool) {
+		if refKinds.has(t.kind) && !yield(t.ref) {
+			return
+		}
+		at, each := 4, extra[t.kind].each // of members and parameters: behind their names
+		switch t.kind {
+		case kindArray:
+			_ = yield(r.uint32(t.data)) && yield(r.uint32(t.data[4:]))
+			return
+		case kindStruct, kindUnion, kindFuncProto:
+		case kindDatasec:
+			at = 0
+		default:
+			return
+		}
+		for b := t.data; len(b) > 0 && yield(r.uint32(b[at:])); b = b[each:] {
+		}
+	}
+}
+
 // uint32 is r.order.Uint32, without a call for little-endian blobs.
 func (r *rawBTF) uint32(b []byte) uint32 {
 	if r.little {
@@ -269,9 +291,11 @@ func (r *rawBTF) offsets(s string) (offs []uint32) {
 type kindSet uint32
 
 const (
-	funcKind    kindSet = 1 << kindFunc
-	datasecKind kindSet = 1 << kindDatasec
-	allKinds            = ^kindSet(0)
+	funcKind      kindSet = 1 << kindFunc
+	datasecKind   kindSet = 1 << kindDatasec
+	modifierKinds kindSet = 1<<kindTypedef | 1<<kindVolatile | 1<<kindConst | 1<<kindRestrict | 1<<kindTypeTag
+	refKinds              = modifierKinds | 1<<kindPtr | 1<<kindFuncProto | 1<<kindFunc | 1<<kindVar | 1<<kindDeclTag // those that have one in place of a size
+	allKinds              = ^kindSet(0)
 )
 
 func (s kindSet) has(kind uint8) bool { return s>>kind&1 != 0 }

@@ -4,6 +4,7 @@ package kernel
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -166,9 +167,7 @@ type typeInfo struct {
 	decode *sync.Mutex
 }
 
-// mostForeign bounds the types of a blob that may be made to do harm: they are decoded by a function that calls itself as often
-// as types lead to each other, and 250,000 such calls have no room on a goroutine's stack. Linux 7.3 has 121,000 types in
-// Debian's cloud kernel.
+// mostForeign bounds the types of a blob that may be made to do harm. Linux 7.3 has 121,000 types in Debian's cloud kernel.
 const mostForeign = 200_000
 
 // readTypes is newTypeInfo for a blob of the kernel.
@@ -188,7 +187,11 @@ func foreignTypes(name string, data []byte, base *typeInfo) (*typeInfo, error) {
 	if info.raw.count > mostForeign {
 		return nil, fmt.Errorf("reading BTF: it has %d types, and at most %d are read", info.raw.count, mostForeign)
 	}
-	return info, info.raw.checkNesting()
+	types := make([]rawType, 0, info.raw.count)
+	for t := range info.raw.all() {
+		types = append(types, t)
+	}
+	return info, cmp.Or(info.raw.checkNesting(types), info.raw.checkCalls(types))
 }
 
 // newTypeInfo checks the headers of a blob. Decoding waits until a type is needed.
