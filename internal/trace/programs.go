@@ -13,7 +13,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -35,19 +34,12 @@ type programs struct {
 	// tell tells the engine of a process, by its number in our PID namespace or, if that is not 0, in the initial one.
 	tell    func(pid int, global uint32, place bpf.SpanPlace) error
 	log     *slog.Logger
-	layouts map[file]*gospan.Layout  // of Go programs; nil: it has no spans
-	threads map[file]*threadctx.File // of programs and libraries
+	layouts map[process.Version]*gospan.Layout  // of Go programs; nil: it has no spans
+	threads map[process.Version]*threadctx.File // of programs and libraries
 	told    map[int]told
 	asked   chan asked
 	reads   memoryReads
 	warned  int
-}
-
-// A file is one as it was when it was read.
-type file struct {
-	dev, ino uint64
-	size     int64
-	changed  syscall.Timespec
 }
 
 // asked is a process that the engine does not know.
@@ -86,7 +78,7 @@ var errSlow = fmt.Errorf("to read it takes more than %v", mostReading)
 func newPrograms(wanted bpf.ParentPlace, tell func(pid int, global uint32, place bpf.SpanPlace) error, log *slog.Logger) *programs {
 	root := os.DirFS("/")
 	return &programs{proc: "/proc", root: root, numbering: process.NumberingOf(root, os.Getpid()), wanted: wanted, tell: tell, log: log,
-		layouts: map[file]*gospan.Layout{}, threads: map[file]*threadctx.File{}, told: map[int]told{},
+		layouts: map[process.Version]*gospan.Layout{}, threads: map[process.Version]*threadctx.File{}, told: map[int]told{},
 		asked: make(chan asked, mostAsked)}
 }
 
@@ -242,7 +234,7 @@ func (p *programs) layout(ctx context.Context, exe string) (*gospan.Layout, erro
 		return nil, err
 	}
 	defer f.Close()
-	key, err := identified(f)
+	key, err := process.VersionOf(f)
 	if err != nil {
 		return nil, err
 	}
@@ -267,19 +259,6 @@ func (p *programs) layout(ctx context.Context, exe string) (*gospan.Layout, erro
 	}
 	p.layouts[key] = l
 	return l, nil
-}
-
-// identified returns what tells a file from others.
-func identified(f fs.File) (file, error) {
-	info, err := f.Stat()
-	if err != nil {
-		return file{}, err
-	}
-	st, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return file{}, errors.New("a file without a number")
-	}
-	return file{uint64(st.Dev), st.Ino, st.Size, st.Ctim}, nil
 }
 
 // startOf reads from /proc/PID/stat when a process was started, in 1/100 s, and where its environment is.

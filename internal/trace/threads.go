@@ -84,7 +84,7 @@ func (p *programs) thread(m *process.Mapped) *threadctx.File {
 		return nil
 	}
 	defer in.Close()
-	key, err := identified(in)
+	key, err := process.VersionOf(in)
 	if err != nil {
 		return nil
 	}
