@@ -21,7 +21,7 @@ func (p *Process) NoCaller(addr uint64) bool {
 }
 
 // noCaller is NoCaller of what is known of a return address. The file may have been read when the process lived, and not be there any
-// more: then nothing is known.
+// more, or another one be there: then nothing is known.
 func (p *Process) noCaller(n *named) bool {
 	// Go's code keeps frame pointers, and its runtime makes frames that no call has made: that of goexit, and those of
 	// functions that were preempted by a signal.
@@ -32,11 +32,14 @@ func (p *Process) noCaller(n *named) bool {
 	if no, known := n.image.noCallers[at]; known {
 		return no
 	}
-	f := openMapped(p.symbols.root, p.pid, n.mapping)
+	f := openMapped(p.symbols.root, p.inProc(), n.mapping)
 	if f == nil {
 		return false
 	}
 	defer f.Close()
+	if of, err := VersionOf(f); err == nil && of != n.image.of {
+		return false
+	}
 	r, ok := f.(io.ReaderAt)
 	if !ok || at > 1<<62 {
 		return false

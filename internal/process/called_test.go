@@ -71,7 +71,7 @@ func TestNoCaller(t *testing.T) {
 
 // TestNoCallerGo: Go's runtime makes frames that no call has made.
 func TestNoCallerGo(t *testing.T) {
-	img := &image{goCode: true}
+	img := &image{parsed: &parsed{goCode: true}}
 	n := named{mapping: &mapping{file: fileID{path: "/bin/prog"}}, image: img, offset: 0x100}
 	p := &Process{symbols: newSymbols(fstest.MapFS{"bin/prog": {Data: bytes.Repeat([]byte{0x90}, 4096)}})}
 	if p.noCaller(&n) {

@@ -45,7 +45,7 @@ func goSection(f *elf.File) *elf.Section {
 }
 
 // addGo adds the functions of Go's table.
-func (m *image) addGo(r io.ReaderAt, f *elf.File) error {
+func (m *parsed) addGo(r io.ReaderAt, f *elf.File) error {
 	s := goSection(f)
 	if s == nil || s.Flags&elf.SHF_COMPRESSED != 0 {
 		return nil

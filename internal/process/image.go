@@ -4,7 +4,9 @@ package process
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"debug/elf"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -16,26 +18,33 @@ import (
 	"github.com/ksnoop/ksnoop/internal/unwind"
 )
 
-// An image has the functions of an ELF file.
+// An image is what is known of an ELF file. What is read of the file later is its own: whoever runs a copy can change that
+// at any time.
 type image struct {
+	*parsed
+	of Version // the file
+
+	noCallers map[uint64]bool // whether the address at an offset of the file is no return address, where that is known
+
+	info *debuginfo.Info // nil if there is none, or it was not asked for
+
+	// How stacks are unwound where no unwind information tells, if that was asked for; nil if the file does not tell either.
+	frames *goFrames
+	code   *codeFrames
+	file   io.Closer // of frames and code
+}
+
+// A parsed has the functions of an ELF file, and its unwind information, which is nil if it was not asked for or there is none.
+// It does not change any more once it is read: copies of a file, as in containers, have it once.
+type parsed struct {
 	machine elf.Machine
 	goCode  bool // it has code of Go
 	loads   []elf.ProgHeader
 	funcs   []function // sorted
 	labels  []function // while it is read: symbols that may be within functions
 	names   int        // bytes of all names
-
-	buildID string // bytes; "" if it has none
-
-	noCallers map[uint64]bool // whether the address at an offset of the file is no return address, where that is known
-
-	info *debuginfo.Info // nil if there is none, or it was not asked for
-
-	// How stacks are unwound, if that was asked for; nil if the file does not tell.
-	unwind *unwind.Table
-	frames *goFrames
-	code   *codeFrames
-	file   io.Closer // of frames and code
+	buildID string     // bytes; "" if it has none
+	unwind  *unwind.Table
 }
 
 type function struct {
@@ -67,7 +76,7 @@ func (m *image) bounds(pc uint64) (lo, hi uint64, ok bool) {
 }
 
 // uncovered reports whether some function has no unwind information.
-func (m *image) uncovered() bool {
+func (m *parsed) uncovered() bool {
 	return m.unwind == nil || slices.ContainsFunc(m.funcs, func(f function) bool { return !m.unwind.Covers(f.addr) })
 }
 
@@ -78,7 +87,7 @@ func readImage(r io.ReaderAt) (*image, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &image{machine: f.Machine, goCode: goSection(f) != nil || f.Section(".go.buildinfo") != nil}
+	m := &parsed{machine: f.Machine, goCode: goSection(f) != nil || f.Section(".go.buildinfo") != nil}
 	if id, err := find.ELFBuildID(f); err == nil {
 		m.buildID = string(id)
 	}
@@ -104,12 +113,12 @@ func readImage(r io.ReaderAt) (*image, error) {
 		}
 	}
 	m.sort()
-	return m, nil
+	return &image{parsed: m}, nil
 }
 
 // addSymbols adds the functions of a symbol table. It reads the table in pieces, so entries
 // that are not functions take no memory.
-func (m *image) addSymbols(r io.ReaderAt, f *elf.File, s *elf.Section) error {
+func (m *parsed) addSymbols(r io.ReaderAt, f *elf.File, s *elf.Section) error {
 	size := uint64(elf.Sym64Size)
 	if f.Class == elf.ELFCLASS32 {
 		size = elf.Sym32Size
@@ -183,7 +192,7 @@ func functionOf(f *elf.File, b []byte) (fn nameless, label, ok bool) {
 
 // addNamed reads the names of functions, in the order in which the file has them, and appends them to funcs, besides which
 // there are so many others.
-func (m *image) addNamed(funcs []function, others int, names *window, found []nameless) ([]function, error) {
+func (m *parsed) addNamed(funcs []function, others int, names *window, found []nameless) ([]function, error) {
 	slices.SortStableFunc(found, func(a, b nameless) int { return cmp.Compare(a.name, b.name) })
 	for _, fn := range found {
 		name, ok := names.text(uint64(fn.name))
@@ -203,7 +212,7 @@ func (m *image) addNamed(funcs []function, others int, names *window, found []na
 
 // sort sorts the functions and keeps one name for each address. Labels are functions if they are in no other. None extends
 // beyond the beginning of the next.
-func (m *image) sort() {
+func (m *parsed) sort() {
 	m.funcs = sorted(m.funcs)
 	var more []function
 	for _, l := range m.labels {
@@ -228,17 +237,33 @@ func sorted(funcs []function) []function {
 	return slices.CompactFunc(funcs, func(a, b function) bool { return a.addr == b.addr })
 }
 
-// size returns about how many bytes of memory the image takes.
-func (m *image) size() int {
-	if m == nil {
-		return 0
-	}
+// size returns about how many bytes of memory it takes.
+func (m *parsed) size() int {
 	const functionSize = 32
 	return functionSize*cap(m.funcs) + m.names + m.unwind.Size()
 }
 
+// sum returns a hash of all that files must have in common for the same parsed. Nobody can make another file with it.
+func (m *parsed) sum() (sum [sha256.Size]byte) {
+	h := sha256.New()
+	b := fmt.Appendf(nil, "%d %v %q %v %d ", m.machine, m.goCode, m.buildID, m.loads, len(m.funcs))
+	for i := range m.funcs {
+		f := &m.funcs[i]
+		b = binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(b, f.addr), f.end)
+		b = append(binary.AppendUvarint(b, uint64(len(f.name))), f.name...)
+		if len(b) > mostName {
+			h.Write(b)
+			b = b[:0]
+		}
+	}
+	h.Write(b)
+	m.unwind.Sum(h)
+	h.Sum(sum[:0])
+	return sum
+}
+
 // find returns the function at a linked address.
-func (m *image) find(addr uint64) (*function, bool) {
+func (m *parsed) find(addr uint64) (*function, bool) {
 	i, found := slices.BinarySearchFunc(m.funcs, addr, func(f function, a uint64) int { return cmp.Compare(f.addr, a) })
 	if !found {
 		i--

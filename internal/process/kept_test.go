@@ -5,6 +5,7 @@ package process
 import (
 	"debug/elf"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -23,10 +24,9 @@ func TestImageSize(t *testing.T) {
 	}
 	s := newSymbols(fstest.MapFS{"bin/prog": {Data: program}})
 	s.unwinds = true
-	id := fileID{path: "/bin/prog"}
-	img := s.image(7, &mapping{file: id})
+	img, err := (&Process{symbols: s, pid: 7}).image(&mapping{file: fileID{path: "/bin/prog"}})
 	if img == nil {
-		t.Fatal("not read")
+		t.Fatalf("not read: %v", err)
 	}
 	const numbers = 32 // addresses of a function, and of its name
 	least := int(f.Section(".eh_frame").Size)
@@ -56,11 +56,14 @@ func TestKept(t *testing.T) {
 	}
 	has := func(images, generated int) {
 		t.Helper()
-		if len(s.images) != images || len(s.generated) != generated {
-			t.Errorf("%d images and %d maps, want %d and %d", len(s.images), len(s.generated), images, generated)
+		if len(s.files) != images || len(s.generated) != generated {
+			t.Errorf("%d images and %d maps, want %d and %d", len(s.files), len(s.generated), images, generated)
 		}
 	}
-	s.keep(fileID{path: "/a"}, &image{names: mostKept - 2500})
+	keep := func(number uint64, names int) {
+		s.files[Version{ino: number}] = s.keep(&image{parsed: &parsed{names: names, buildID: strconv.FormatUint(number, 10)}}, nil)
+	}
+	keep(1, mostKept-2500)
 	name(1)
 	name(2)
 	has(1, 2)
@@ -68,9 +71,9 @@ func TestKept(t *testing.T) {
 	has(1, 1)
 	name(2)
 	has(1, 2)
-	s.keep(fileID{path: "/b"}, &image{names: 1000}) // now all the rest
+	keep(2, 1000) // now all the rest
 	has(1, 0)
-	s.keep(fileID{path: "/c"}, &image{names: mostKept / 2})
+	keep(3, mostKept/2)
 	has(2, 0)
 	name(1)
 	has(2, 1)

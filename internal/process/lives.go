@@ -64,6 +64,8 @@ type life struct {
 	maps []timed // in order of time
 	size int     // bytes of them; a child counts what it shares with its parent, too
 
+	looked looked
+
 	// A process goes on when its main thread has ended, as long as there is another one.
 	others    map[uint32]struct{} // threads but the main one
 	unlisted  bool                // it was there before, and /proc has not told its threads yet
@@ -167,6 +169,7 @@ func (l *lives) apply(e *mappings.Event) {
 			parent.maps = slices.Clip(parent.maps)
 			child.maps = slices.Clip(parent.maps[:parent.behind(e.Time)])
 			child.size = parent.size
+			child.looked = parent.looked.fork()
 		}
 		l.begin(e.PID, child)
 		l.keep(e.PID, child)

@@ -42,6 +42,9 @@ type fileID struct{ device, inode, path, buildID string }
 // anonymous is what perf_event_open calls a mapping of no file, as of generated code. /proc/PID/maps has no name for it.
 const anonymous = "//anon"
 
+// vdso is the code that the kernel maps into every process.
+const vdso = "[vdso]"
+
 // parseMaps returns the executable mappings, sorted; with errCutMaps, some of them. Lines look like
 //
 //	7f2c1a028000-7f2c1a1bd000 r-xp 00028000 fe:01 131  /usr/lib/libc.so.6

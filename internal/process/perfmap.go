@@ -25,7 +25,7 @@ const (
 // name.
 type perfMap struct {
 	path    string
-	funcs   image
+	funcs   parsed
 	misses  int  // addresses in no function
 	reload  int  // number of misses at which the file is read again
 	settled bool // there is nothing more to read
@@ -89,7 +89,7 @@ func (s *Symbols) readGenerated(key perfKey, m *perfMap, of *life) {
 	defer file.Close()
 	m.path = path
 	before := m.funcs.size()
-	m.funcs = image{funcs: readPerfMap(io.LimitReader(file, mostPerfBytes))}
+	m.funcs = parsed{funcs: readPerfMap(io.LimitReader(file, mostPerfBytes))}
 	for i := range m.funcs.funcs {
 		m.funcs.names += len(m.funcs.funcs[i].name)
 	}

@@ -80,7 +80,7 @@ func TestGeneratedBefore(t *testing.T) {
 		if why := p.Missing(); why != "" {
 			t.Errorf("%s: %s", name, why)
 		}
-		if _, known := s.images[fileID{device: "00:00", inode: "0", path: anonymous}]; known {
+		if _, known := s.named[fileID{device: "00:00", inode: "0", path: anonymous}]; known {
 			t.Errorf("%s: a file was read for generated code", name)
 		}
 	}
@@ -156,7 +156,7 @@ func TestPerfMapLink(t *testing.T) {
 func FuzzReadPerfMap(f *testing.F) {
 	f.Add("5000 10 f\n4000 2000 g\n")
 	f.Fuzz(func(_ *testing.T, text string) {
-		m := image{funcs: readPerfMap(strings.NewReader(text))}
+		m := parsed{funcs: readPerfMap(strings.NewReader(text))}
 		m.find(0x5000)
 	})
 }

@@ -356,7 +356,7 @@ func TestOwnProcess(t *testing.T) {
 		if m.file.path != vdso {
 			continue
 		}
-		img := p.symbols.image(p.pid, m)
+		img, _ := p.image(m)
 		if img == nil {
 			t.Fatal("the vdso cannot be read")
 		}

@@ -5,6 +5,7 @@ package process
 import (
 	"bytes"
 	"cmp"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -26,10 +27,11 @@ type Symbols struct {
 	mu     sync.Mutex // guards the rest
 	root   fs.FS
 	spaces map[uint32]*space
-	images map[fileID]*image // nil: cannot be read
-	kept   int               // bytes of all images
-	open   int               // files of images that are kept open
-	faults map[fileID]error  // why an image cannot be read
+	files  map[Version]*contents
+	copies map[[sha256.Size]byte]*parsed // what files have, by its sum
+	named  map[fileID]*alike
+	kept   int // bytes of all copies
+	open   int // files of images that are kept open
 
 	generated map[perfKey]*perfMap
 	heldOpen  int       // directories that are kept open
@@ -54,11 +56,13 @@ type space struct {
 	maps   []mapping
 	misses int // addresses in no mapping
 	reload int // number of misses at which the maps are read again
+	looked looked
 }
 
 // newSymbols returns Symbols for the machine whose files are below root.
 func newSymbols(root fs.FS) *Symbols {
-	return &Symbols{root: root, spaces: map[uint32]*space{}, images: map[fileID]*image{}, faults: map[fileID]error{}, generated: map[perfKey]*perfMap{}}
+	return &Symbols{root: root, spaces: map[uint32]*space{}, files: map[Version]*contents{}, copies: map[[sha256.Size]byte]*parsed{},
+		named: map[fileID]*alike{}, generated: map[perfKey]*perfMap{}}
 }
 
 // Following returns Symbols that know what source tells of processes, and so name addresses
@@ -289,8 +293,8 @@ func (p *Process) name(addr uint64, returnAddress bool) (n named) {
 	}
 	m := n.mapping
 	n.offset = at - m.start + m.offset
-	n.image = p.symbols.image(p.pid, m)
-	if err := p.symbols.faults[m.file]; err != nil && p.why == "" {
+	var err error
+	if n.image, err = p.image(m); err != nil && p.why == "" {
 		p.why = fmt.Sprintf("%s: no names: %v", terminal.AppendName(nil, m.file.path), err)
 	}
 	if n.image == nil || len(n.image.funcs) == 0 {
@@ -337,63 +341,6 @@ func (p *Process) mapping(addr uint64) (m *mapping, since uint64) {
 	return mappingAt(p.space.maps, addr), 0
 }
 
-// image returns the functions of a mapped file, or nil if they cannot be read.
-func (s *Symbols) image(pid uint32, m *mapping) *image {
-	id := m.file
-	if id.path == vdso {
-		id = fileID{path: vdso} // the same for all processes
-		m = &mapping{start: m.start, end: m.end, file: id}
-	}
-	if img, ok := s.images[id]; ok {
-		return img
-	}
-	var img *image
-	if id.path == vdso {
-		img = s.readVDSO()
-	} else {
-		f := openMapped(s.root, pid, m)
-		if f == nil {
-			return nil // do not cache: another process may have the file
-		}
-		var err error
-		if img, err = s.read(&described{File: f, pid: pid, mapped: id}); err != nil && !notELF(err) {
-			s.faults[id] = err
-		}
-	}
-	s.keep(id, img)
-	return img
-}
-
-// read reads a file, and closes it when it is needed no more.
-func (s *Symbols) read(f *described) (img *image, err error) {
-	kept := false
-	defer func() {
-		if !kept {
-			f.Close()
-		}
-	}()
-	r, ok := f.File.(io.ReaderAt)
-	if !ok {
-		return nil, nil
-	}
-	if img, err = readImage(r); err != nil {
-		return img, err
-	}
-	f.id = img.buildID
-	s.describe(img, f)
-	if !s.unwinds {
-		return img, nil
-	}
-	const mostOpen = 256
-	if kept, _ = img.readUnwinding(r); kept && s.open < mostOpen {
-		img.file = f.File
-		s.open++
-	} else if kept {
-		kept, img.frames, img.code = false, nil, nil
-	}
-	return img, nil // without unwind information, stacks go by frame pointers
-}
-
 // describe opens the debug info of a file, if lines are shown.
 func (s *Symbols) describe(img *image, f *described) {
 	switch {
@@ -413,41 +360,25 @@ func (s *Symbols) describe(img *image, f *described) {
 func (s *Symbols) Unlined() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, img := range s.images {
-		if img != nil && img.info != nil {
-			s.unlined.addInfo(img.info, s.lines.Inlined)
+	for _, c := range s.files {
+		if c.image != nil && c.image.info != nil {
+			s.unlined.addInfo(c.image.info, s.lines.Inlined)
 		}
 	}
 	return s.unlined.text()
 }
 
-// keep caches an image. If all together becomes too large, it drops the others: a process may
-// map any number of large files.
-func (s *Symbols) keep(id fileID, img *image) {
-	s.kept += img.size()
-	if s.kept+s.keptGenerated > mostKept || len(s.images) >= mostSpaces {
-		for _, old := range s.images {
-			if old != nil && old.file != nil {
-				old.file.Close()
-			}
-			if old != nil && old.info != nil {
-				s.unlined.addInfo(old.info, s.lines.Inlined)
-				old.info.Close()
-			}
-		}
-		s.open, s.infos = 0, 0
-		clear(s.images)
-		clear(s.faults)
-		s.dropGenerated()
-		s.kept = img.size()
+// vdso returns the functions of the vDSO, which are the same for all processes.
+func (s *Symbols) vdso() *contents {
+	c := s.files[Version{}] // which no file has
+	if c == nil {
+		c = s.keep(s.readVDSO(), nil)
+		s.files[Version{}] = c
 	}
-	s.images[id] = img
+	return c
 }
 
-const vdso = "[vdso]"
-
-// readVDSO reads the vDSO, the code that the kernel maps into every process, from our own
-// process.
+// readVDSO reads the vDSO from our own process.
 func (s *Symbols) readVDSO() *image {
 	f, err := s.root.Open("proc/self/maps")
 	if err != nil {

@@ -103,15 +103,16 @@ func TestUnlinedOnce(t *testing.T) {
 	for range 2 {
 		s.infos = mostInfos
 		for i := range files {
-			img := s.image(uint32(7+i), &files[i])
+			img, _ := (&Process{symbols: s, pid: uint32(7 + i)}).image(&files[i])
 			if img == nil || (img.buildID == "") != (i > 0) {
 				t.Fatalf("%+v: %+v", files[i], img)
 			}
-			if img.buildID != "" && s.image(7, &mapping{file: fileID{path: "/app", buildID: img.buildID}}) == nil {
-				t.Fatal("not read by its build ID")
+			byID, _ := (&Process{symbols: s, pid: 7}).image(&mapping{file: fileID{path: "/app", buildID: img.buildID}})
+			if img.buildID != "" && byID != img {
+				t.Fatal("not found by its build ID")
 			}
 		}
-		s.keep(fileID{path: "/large"}, &image{names: mostKept})
+		s.keep(&image{parsed: &parsed{names: mostKept}}, nil)
 	}
 	if got, want := s.Unlined(), "3 files had debug info that was not read, besides the first 64"; got != want {
 		t.Errorf("%q, want %q", got, want)

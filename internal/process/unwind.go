@@ -26,7 +26,7 @@ func (p *Process) Row(pc uint64, left *int) (*unwind.Row, unwind.Way, unwind.Wha
 	case m.file.path == "[uprobes]":
 		return nil, 0, unwind.Kernels
 	}
-	img := p.symbols.image(p.pid, m)
+	img, _ := p.image(m)
 	if img == nil {
 		if f, _ := p.generated(pc); f != nil {
 			if row := trampolineRow(f, pc, left); row != nil {

@@ -8,6 +8,7 @@ import (
 	"debug/elf"
 	"encoding/binary"
 	"fmt"
+	"hash"
 	"io"
 	"slices"
 )
@@ -124,6 +125,17 @@ func (t *Table) Size() int {
 	}
 	const entrySize = 24
 	return cap(t.eh.data) + cap(t.debug.data) + entrySize*cap(t.entries)
+}
+
+// Sum adds to a hash what the table was read from, which is all that its rows follow from.
+func (t *Table) Sum(h hash.Hash) {
+	if t == nil {
+		return
+	}
+	for _, s := range []*section{&t.eh, &t.debug} {
+		fmt.Fprintf(h, "%d %d ", s.addr, len(s.data))
+		h.Write(s.data)
+	}
 }
 
 func (t *Table) index() error {

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package process
+
+import (
+	"crypto/sha256"
+	"errors"
+	"io"
+	"maps"
+)
+
+// A contents is what was read of a file.
+type contents struct {
+	image   *image // nil: it has no functions
+	err     error  // why
+	dropped bool   // it is to be read again
+}
+
+// An alike is what all files have in common that were opened as one fileID. Any user can make such a file: in a mount namespace of
+// one's own, names are free, and files have the build IDs that they claim.
+type alike struct {
+	contents
+	first *contents
+}
+
+var errDiffer = errors.New("files of this name differ, and the one of this process cannot be opened any more")
+
+// add takes note of another file.
+func (a *alike) add(c *contents) {
+	switch {
+	case c == a.first || a.err == errDiffer:
+	case a.image != nil && c.image != nil && a.image.parsed == c.image.parsed:
+		a.image = &image{parsed: c.image.parsed} // the rest may differ
+	case a.image != c.image: // not both nil
+		a.image, a.err = nil, errDiffer
+	}
+}
+
+// looked are the files of a process that were looked at. A child has those of its parent, but not the other way round: it may
+// have become another user's.
+type looked struct {
+	at     map[fileID]*contents
+	shared bool // by parent and child
+}
+
+// fork returns what a child has.
+func (l *looked) fork() looked {
+	l.shared = true
+	return *l
+}
+
+func (l *looked) add(id fileID, c *contents) {
+	if l.shared {
+		l.at, l.shared = maps.Clone(l.at), false
+	}
+	if l.at == nil {
+		l.at = map[fileID]*contents{}
+	}
+	l.at[id] = c
+}
+
+// looked returns which files of the process were looked at.
+func (p *Process) looked() *looked {
+	switch {
+	case p.life != nil:
+		return &p.life.looked
+	case p.space != nil:
+		return &p.space.looked
+	}
+	return &looked{}
+}
+
+// inProc returns the number under which /proc has what the process has mapped; 0 if it has not. After the end of the process, another
+// one may have its number.
+func (p *Process) inProc() uint32 {
+	if p.life != nil && p.life.over {
+		return 0
+	}
+	return p.pid
+}
+
+// image returns the functions of a mapped file, nil if they cannot be read. Another process may have the file that this one has
+// no more.
+func (p *Process) image(m *mapping) (*image, error) {
+	if m.file.path == vdso {
+		return p.symbols.vdso().image, nil
+	}
+	looked := p.looked()
+	c := looked.at[m.file]
+	if c == nil || c.dropped {
+		if c = p.contents(m); c == nil {
+			return nil, nil
+		}
+		looked.add(m.file, c)
+	}
+	return c.image, c.err
+}
+
+// contents looks at a mapped file. It returns nil if nothing is known of that.
+func (p *Process) contents(m *mapping) *contents {
+	s := p.symbols
+	f := openMapped(s.root, p.inProc(), m)
+	if f == nil {
+		if a := s.named[m.file]; a != nil {
+			return &a.contents
+		}
+		return nil
+	}
+	c := s.contents(&described{File: f, pid: p.pid, mapped: m.file})
+	if a := s.named[m.file]; a != nil {
+		a.add(c)
+		return c
+	}
+	if len(s.named) >= mostSpaces {
+		s.dropNamed()
+	}
+	s.named[m.file] = &alike{*c, c}
+	return c
+}
+
+// contents returns what a file has, which it reads and closes unless that is known.
+func (s *Symbols) contents(f *described) *contents {
+	of, unknown := VersionOf(f)
+	if c := s.files[of]; c != nil && unknown == nil {
+		f.Close()
+		return c
+	}
+	img, err := s.read(f)
+	if notELF(err) {
+		err = nil
+	}
+	if img != nil {
+		img.of = of
+	}
+	c := s.keep(img, err)
+	if unknown == nil {
+		s.files[of] = c
+	}
+	return c
+}
+
+// read reads a file, and closes it when it is needed no more.
+func (s *Symbols) read(f *described) (img *image, err error) {
+	kept := false
+	defer func() {
+		if !kept {
+			f.Close()
+		}
+	}()
+	r, ok := f.File.(io.ReaderAt)
+	if !ok {
+		return nil, nil
+	}
+	if img, err = readImage(r); err != nil {
+		return img, err
+	}
+	f.id = img.buildID
+	s.describe(img, f)
+	if !s.unwinds {
+		return img, nil
+	}
+	const mostOpen = 256
+	if kept, _ = img.readUnwinding(r); kept && s.open < mostOpen {
+		img.file = f.File
+		s.open++
+	} else if kept {
+		kept, img.frames, img.code = false, nil, nil
+	}
+	return img, nil // without unwind information, stacks go by frame pointers
+}
+
+// mostFiles is how many files are remembered, most of which are copies.
+const mostFiles = 4 * mostSpaces
+
+// keep returns the contents of a file, which has what its copies have. If all together becomes too large, it drops the others: a
+// process may map any number of large files.
+func (s *Symbols) keep(img *image, err error) *contents {
+	c := &contents{image: img, err: err}
+	var sum [sha256.Size]byte
+	more := 0
+	if img != nil {
+		if sum = img.sum(); s.copies[sum] == nil {
+			more = img.size()
+		}
+	}
+	if s.kept+more+s.keptGenerated > mostKept || len(s.copies) >= mostSpaces || len(s.files) >= mostFiles {
+		s.drop()
+	}
+	switch {
+	case img == nil:
+	case s.copies[sum] != nil:
+		img.parsed = s.copies[sum]
+	default:
+		s.copies[sum] = img.parsed
+		s.kept += img.size()
+	}
+	return c
+}
+
+// drop forgets all files.
+func (s *Symbols) drop() {
+	for _, c := range s.files {
+		s.closeImage(c.image)
+		*c = contents{dropped: true}
+	}
+	clear(s.files)
+	clear(s.copies)
+	s.kept = 0
+	s.dropNamed()
+	s.dropGenerated()
+}
+
+func (s *Symbols) dropNamed() {
+	for _, a := range s.named {
+		a.contents = contents{dropped: true}
+	}
+	clear(s.named)
+}
+
+func (s *Symbols) closeImage(img *image) {
+	if img == nil {
+		return
+	}
+	if img.file != nil {
+		img.file.Close()
+		s.open--
+	}
+	if img.info != nil {
+		s.unlined.addInfo(img.info, s.lines.Inlined)
+		img.info.Close()
+		s.infos--
+	}
+}
