@@ -47,7 +47,7 @@ func (t *Tracer) Records(ctx context.Context) iter.Seq2[[]byte, error] {
 		var rec ringbuf.Record
 		for idle := false; ; {
 			if late.Load() && ctx.Err() != nil {
-				t.cut = t.countRest()
+				t.cut.Store(t.countRest())
 				return
 			}
 			ended := ctx.Err() != nil // asked before the buffer is looked into: what was sent by then is found there
@@ -116,8 +116,9 @@ func (t *Tracer) countRest() (n uint64) {
 	return n
 }
 
-// Cut returns how many records Records has left out because there was no more time.
-func (t *Tracer) Cut() uint64 { return t.cut }
+// Cut returns how many records Records has left out because there was no more time. Another goroutine may ask
+// while Records goes on.
+func (t *Tracer) Cut() uint64 { return t.cut.Load() }
 
 // lingerSteps is how often, while it lingers, the reader looks whether the
 // buffer fills up.

@@ -311,11 +311,13 @@ func TestRecordsHurryBusy(t *testing.T) {
 		k.sent = slices.Repeat([][]byte{{1}}, sent)
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, func() { close(hurry); cancel() })
-		begin, read := time.Now(), 0
+		begin, read, asked := time.Now(), 0, make(chan uint64, sent)
 		for range tracer.Records(ctx) {
 			read++
 			time.Sleep(3 * time.Second)
+			go func() { asked <- tracer.Cut() }() // as after a second signal; the race detector tells whether it may
 		}
+		<-asked
 		if took := time.Since(begin); took != 3*time.Second || read != 1 || tracer.Cut() != sent-1 {
 			t.Errorf("%v: %d read, %d cut", took, read, tracer.Cut())
 		}

@@ -72,10 +72,10 @@ type Tracer struct {
 	objects   map[string]object // by the modules of functions
 	pids      *pidSpace
 	rows      rows
-	cut       uint64 // records that Records has left out
 	turning   sync.Mutex
 	stopped   bool // by Stop
 	measured  []measured
+	cut       atomic.Uint64 // records that Records has left out
 	paused    atomic.Int64  // for how long, in ns
 	read      atomic.Uint64 // records
 	userMulti func() bool   // of the host, asked once
