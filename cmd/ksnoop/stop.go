@@ -13,9 +13,10 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/launch"
-	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/plural"
+	"github.com/ksnoop/ksnoop/internal/show"
 	"github.com/ksnoop/ksnoop/internal/trace"
 )
 
@@ -175,8 +176,8 @@ func (t *tracing) abandon(why string, over <-chan struct{}) {
 		endAtOnce("ksnoop: ended while it was attaching: " + why)
 	}
 	message := "ksnoop: ended at once: " + why
-	if !t.ending.Load() {
-		message += fmt.Sprintf("; %s of records not shown", plural.Of(a.runs[0].Pending(), "byte{s}")) // those of triggers are not shown
+	if n := a.runs[0].Pending(); n > 0 && !t.ending.Load() { // those of triggers are not shown
+		message += fmt.Sprintf("; %s of records not shown", plural.Of(n, "byte{s}"))
 	}
 	endAtOnce(t.onALine(message) + "\n" + t.takeOff(a))
 }
@@ -185,12 +186,7 @@ func (t *tracing) abandon(why string, over <-chan struct{}) {
 func (t *tracing) takeOff(a *attachments) string {
 	lost := make(chan string, 1)
 	leaveIfLate(func() {
-		switch losses, err := a.runs[0].End(); {
-		case t.told.Load():
-			lost <- ""
-		case err == nil:
-			lost <- string(output.AppendLosses(nil, &losses.Lost, t.flags.control.stats))
-		}
+		lost <- t.lostLines(a.runs[0].End())
 		_ = errors.Join(a.stop(), a.detach())
 	})
 	select {
@@ -199,6 +195,14 @@ func (t *tracing) takeOff(a *attachments) string {
 	default:
 		return "ksnoop: what was lost is not known: there was no time to read it"
 	}
+}
+
+// lostLines returns lines that say which losses there were, or why that is not known, unless it is said already. The losses have the error.
+func (t *tracing) lostLines(losses event.Losses, _ error) string {
+	if t.told.Load() {
+		return ""
+	}
+	return string(show.AppendLosses(nil, &losses, t.flags.control.stats))
 }
 
 func endAtOnce(message string) {

@@ -494,7 +494,7 @@ func (t *tracing) trace(ctx context.Context, ready func(starting) error) error {
 		if t.recording != nil && statusOf(err) != exitPipe && writing(err) {
 			err = fmt.Errorf("%w; the recording is cut off there, too", err)
 		}
-		losses, _ := run.End() // the first error is said
+		losses, _ := run.End() // the tally tells the error
 		err = errors.Join(err, view.End(out, losses, err), run.TooMuch())
 		if statusOf(err) != exitPipe {
 			err = errors.Join(err, view.Tally().Report(t.stderr, t.flags.control.stats))

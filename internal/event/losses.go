@@ -19,5 +19,5 @@ type Losses struct {
 	Lost      [bpf.Counters]uint64 // by cause
 	Cut       uint64               // records that there was no more time for after an interrupt
 	Uncounted bool                 // the kernel has not counted all that it skipped
-	Unread    bool                 // Lost could not be read
+	Unread    error                // why Lost could not be read; nil if it was
 }

@@ -158,7 +158,7 @@ func (p *Printer) AppendEnd(dst []byte, t *output.Totals) ([]byte, error) {
 	}
 	dst = appendUint(p.open(dst, "end"), "records", t.Records)
 	dst = append(appendKey(dst, "losses"), '{')
-	if !t.Unread {
+	if t.Unread == nil {
 		for cause, n := range t.Lost {
 			dst = appendUint(dst, causes[cause], n)
 		}

@@ -444,7 +444,7 @@ func TestEnd(t *testing.T) {
 	if got := members(t, lines[5], "seq", "records", "error"); got != `seq:6 records:9 error:"cut \u001boff"` {
 		t.Error(got)
 	}
-	totals.Unread = true
+	totals.Unread = errors.New("detached")
 	if out, err = p.AppendEnd(nil, &totals); err != nil || !bytes.Contains(out, []byte(`"losses":{},"error"`)) {
 		t.Errorf("where the counters could not be read: %v\n%s", err, out)
 	}

@@ -168,6 +168,19 @@ func TestReport(t *testing.T) {
 	}
 }
 
+// TestReportUnread: where losses could not be read it says why, and no number but that of what was cut off.
+func TestReportUnread(t *testing.T) {
+	const want = "ksnoop: what was lost is not known: detached\nksnoop: 2 records not shown because there was too much to print after the interrupt\n"
+	var tally Tally
+	tally.Unread, tally.Cut = errors.New("detached"), 2
+	for _, all := range []bool{false, true} {
+		var notes strings.Builder
+		if err := tally.Report(&notes, all); err != nil || !strings.Contains(notes.String(), want) || strings.Contains(notes.String(), "ring buffer") {
+			t.Errorf("%v, %q", err, notes.String())
+		}
+	}
+}
+
 // An ended is a printer that keeps what it is told at the end.
 type ended struct {
 	*output.Calls

@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/plural"
 	"github.com/ksnoop/ksnoop/internal/session"
@@ -25,12 +26,9 @@ func (t *Tally) Report(notes io.Writer, all bool) error {
 	if all {
 		text = appendCount(text, t.Records, "record{s} printed or written")
 	}
-	text = output.AppendLosses(text, &t.Lost, all)
+	text = AppendLosses(text, &t.Losses, all)
 	if t.Evicted > 0 || all {
 		text = appendCount(text, t.Evicted, "call{s} shown without {its|their} return because --join kept too many open")
-	}
-	if t.Cut > 0 || all {
-		text = appendCount(text, t.Cut, "record{s} not shown because there was too much to print after the interrupt")
 	}
 	if t.Orphans > 0 {
 		text = appendCount(text, t.Orphans, "session{s} given up: {its end was|their ends were} lost, or {its|their} parts took too much memory")
@@ -38,11 +36,24 @@ func (t *Tally) Report(notes io.Writer, all bool) error {
 	if t.Left > 0 {
 		text = appendCount(text, t.Left, fmt.Sprintf("{call or interim stack|calls and interim stacks} left out of sessions that took more than %d MiB", session.SessionLimit>>20))
 	}
-	if all && t.Uncounted {
-		text = append(text, "ksnoop: this kernel does not count all kprobes that it skips\n"...)
-	}
 	_, err := notes.Write(text)
 	return err
+}
+
+// AppendLosses appends lines that say what was lost, and with all everything that was counted.
+func AppendLosses(dst []byte, l *event.Losses, all bool) []byte {
+	if l.Unread != nil {
+		dst = fmt.Appendf(dst, "ksnoop: what was lost is not known: %v\n", l.Unread)
+	} else {
+		dst = output.AppendLosses(dst, &l.Lost, all)
+	}
+	if l.Cut > 0 || all {
+		dst = appendCount(dst, l.Cut, "record{s} not shown because there was too much to print after the interrupt")
+	}
+	if all && l.Uncounted {
+		dst = append(dst, "ksnoop: this kernel does not count all kprobes that it skips\n"...)
+	}
+	return dst
 }
 
 // appendCount appends a line that says how much there was of something.

@@ -235,15 +235,14 @@ func (r *Run) keepWithin(ctx context.Context, b attach.Budget, stop func()) <-ch
 // End switches the programs off and returns what is missing in the records. It is to be
 // called before Detach: what is attached knows what the kernel has skipped.
 func (r *Run) End() (l event.Losses, err error) {
-	if err := r.tracer.Stop(); err != nil {
-		return event.Losses{Unread: true}, err
+	if err = r.tracer.Stop(); err == nil {
+		l.Lost, err = r.Counters()
 	}
-	if l.Lost, err = r.tracer.Counters(); err != nil {
-		return event.Losses{Unread: true}, err
+	if err != nil {
+		l = event.Losses{Unread: err} // what was counted until then says nothing
 	}
-	l.Lost[bpf.ShortStack] += r.unwind.short()
 	l.Uncounted, l.Cut = r.tracer.Uncounted(), r.tracer.Cut()
-	return l, nil
+	return l, err
 }
 
 // Counters returns what was counted so far.
