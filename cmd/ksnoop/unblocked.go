@@ -3,68 +3,83 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"io"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/ksnoop/ksnoop/internal/plural"
 )
 
-// mostUnwritten is how many messages wait for a reader.
-const mostUnwritten = 256
+// mostUnwritten is how many bytes of messages wait for a reader, and one message more. With "debug: true" a request says what the
+// verifier does, in thousands of lines at once.
+const mostUnwritten = 1 << 20
 
-// An unblocked writer has what is written to it written elsewhere, where nobody may read. It never waits: a message that finds no
-// room is counted.
+// An unblocked writer has what is written to it written elsewhere, where nobody may read. It never waits: messages that find no
+// room are counted, and a line stands in their place.
 type unblocked struct {
-	to      io.Writer
-	waiting chan []byte
-	lost    atomic.Uint64
-	done    chan struct{}
+	to   io.Writer
+	done chan struct{}
+
+	mu      sync.Mutex // guards the rest; not held while to is written to
+	more    sync.Cond  // that there is something to do
+	waiting []byte
+	lost    int // messages behind those that wait
+	ended   bool
 }
 
 func newUnblocked(to io.Writer) *unblocked {
-	u := &unblocked{to: to, waiting: make(chan []byte, mostUnwritten), done: make(chan struct{})}
+	u := &unblocked{to: to, done: make(chan struct{})}
+	u.more.L = &u.mu
 	go u.run()
 	return u
 }
 
 func (u *unblocked) run() {
 	defer close(u.done)
-	for message := range u.waiting {
-		if message == nil {
-			return
-		}
-		_, _ = u.to.Write(message)
-		if n := u.lost.Swap(0); n > 0 {
-			fmt.Fprintf(u.to, "ksnoop: %s left out, as nobody read\n", plural.Of(int(n), "message{s}"))
-		}
+	for text := u.take(); len(text) > 0; text = u.take() {
+		_, _ = u.to.Write(text)
 	}
+}
+
+// take waits for messages and returns them. At the end there are none.
+func (u *unblocked) take() []byte {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for len(u.waiting) == 0 && !u.ended {
+		u.more.Wait()
+	}
+	text := u.waiting
+	if u.lost > 0 {
+		text = fmt.Appendf(text, "ksnoop: %s left out, as nobody read\n", plural.Of(u.lost, "message{s}"))
+	}
+	u.waiting, u.lost = nil, 0
+	return text
 }
 
 // Write is safe for concurrent use.
 func (u *unblocked) Write(message []byte) (int, error) {
-	select {
-	case u.waiting <- bytes.Clone(message):
-	default:
-		u.lost.Add(1)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if len(u.waiting) < mostUnwritten {
+		u.waiting = append(u.waiting, message...)
+	} else {
+		u.lost++
 	}
+	u.more.Signal()
 	return len(message), nil
 }
 
 // end waits until all is written, but not for long, and reports whether it is.
 func (u *unblocked) end() bool {
-	late := time.After(stopTime)
-	select {
-	case u.waiting <- nil:
-	case <-late:
-		return false
-	}
+	u.mu.Lock()
+	u.ended = true
+	u.more.Signal()
+	u.mu.Unlock()
 	select {
 	case <-u.done:
 		return true
-	case <-late:
+	case <-time.After(stopTime):
 		return false
 	}
 }
