@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log"
 	"net"
 	"net/http"
 	"os"
@@ -136,7 +137,7 @@ func (s *service) answer(at agentconfig.Listen) error {
 		if err != nil {
 			return fmt.Errorf("listen: %w", err)
 		}
-		next = &server{agent.Server(agent.Handler(s.supervisor, version(), &s.reloads)), l}
+		next = &server{agent.Server(agent.Handler(s.supervisor, version(), &s.reloads), log.New(s.stderr, "ksnoop: ", 0)), l}
 		go func() {
 			if err := next.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 				fmt.Fprintf(s.stderr, "ksnoop: /metrics and /healthz are gone: %v\n", err)

@@ -4,6 +4,7 @@ package agent
 
 import (
 	"encoding/json"
+	"log"
 	"maps"
 	"net/http"
 	"slices"
@@ -38,9 +39,10 @@ type health struct {
 	Requests []Status `json:"requests"`
 }
 
-// Server returns what answers. Its limits are for something that is asked by few.
-func Server(h http.Handler) *http.Server {
-	return &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second, MaxHeaderBytes: 16 << 10}
+// Server returns what answers. Its limits are for something that is asked by few. What goes wrong is said to errors: without one
+// it would be said to the standard error, which may block.
+func Server(h http.Handler, errors *log.Logger) *http.Server {
+	return &http.Server{Handler: h, ErrorLog: errors, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second, MaxHeaderBytes: 16 << 10}
 }
 
 func appendMetrics(dst []byte, all []Status, version string, reloads *Reloads) []byte {

@@ -5,8 +5,10 @@ package agent
 import (
 	"encoding/json"
 	"errors"
+	"log"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -87,5 +89,21 @@ func TestHealth(t *testing.T) {
 		if r.Code != want {
 			t.Errorf("%s: %d, want %d", request, r.Code, want)
 		}
+	}
+}
+
+// TestServerErrors: what goes wrong in a server is said where it is told to, and not to a standard error that may block.
+func TestServerErrors(t *testing.T) {
+	var said strings.Builder
+	s := httptest.NewUnstartedServer(nil)
+	s.Config = Server(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("no answer") }), log.New(&said, "ksnoop: ", 0))
+	s.Start()
+	if r, err := http.Get(s.URL); err == nil {
+		r.Body.Close()
+		t.Error("a handler that panics has answered:", r.Status)
+	}
+	s.Close()
+	if !strings.HasPrefix(said.String(), "ksnoop: http: panic serving ") {
+		t.Errorf("%q", said.String())
 	}
 }
