@@ -21,6 +21,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/internal/agent"
 	"github.com/ksnoop/ksnoop/internal/agentconfig"
+	"github.com/ksnoop/ksnoop/internal/livetest"
 )
 
 // written writes a configuration.
@@ -282,5 +283,43 @@ func TestAgentAnswers(t *testing.T) {
 		if (err == nil) != (c.address == socket) {
 			t.Errorf("%s: the socket: %v", c.address, err)
 		}
+	}
+}
+
+// TestAgentUnread: where nobody reads what an agent says, SIGTERM ends it all the same. That is no failure, after which systemd would
+// start it again.
+func TestAgentUnread(t *testing.T) {
+	dir := t.TempDir()
+	manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Net: "unixgram", Name: filepath.Join(dir, "manager")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer manager.Close()
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer read.Close()
+	size, err := unix.FcntlInt(write.Fd(), unix.F_SETPIPE_SZ, 1) // a page
+	if err == nil {
+		_, err = write.Write(make([]byte, size))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, _ := program(t, `exec "$0" agent --config "$1"`, written(t, "requests: {a: {specs: [no_such_function], output: "+filepath.Join(dir, "out")+", force: true}}\n"))
+	c.Env, c.Stderr = append(c.Env, "NOTIFY_SOCKET="+manager.LocalAddr().String()), write
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	write.Close()
+	_ = manager.SetReadDeadline(time.Now().Add(livetest.Patience(20 * time.Second)))
+	state := make([]byte, 100)
+	n, err := manager.Read(state)
+	if err != nil || string(state[:n]) != "READY=1" {
+		t.Errorf("%q, %v", state[:n], err)
+	}
+	if err := errors.Join(c.Process.Signal(unix.SIGTERM), c.Wait()); err != nil {
+		t.Error(err)
 	}
 }

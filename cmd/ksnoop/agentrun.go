@@ -48,7 +48,7 @@ func (s *server) Close() {
 }
 
 // run runs the agent until a signal ends it.
-func (f *agentFlags) run(stderr io.Writer) error {
+func (f *agentFlags) run(stderr io.Writer) (err error) {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, os.Interrupt, unix.SIGTERM, unix.SIGHUP)
 	signal.Stop(ignored)
@@ -58,8 +58,11 @@ func (f *agentFlags) run(stderr io.Writer) error {
 	}
 	said := newUnblocked(stderr)
 	defer func() {
-		if !said.end() {
-			os.Exit(exitFailed) // whoever flushes stderr would wait for the write that goes on
+		switch late := !said.end(); { // whoever flushes stderr would wait for the write that goes on
+		case late && err != nil:
+			os.Exit(statusOf(err))
+		case late:
+			os.Exit(0)
 		}
 	}()
 	s := &service{flags: f, stderr: said}
