@@ -19,18 +19,18 @@ import (
 // A File is what a recording, or what is printed, goes to.
 type File struct {
 	*os.File
-	name    string // Replace gives it to another file
-	made    bool   // Create made the file
+	name    string       // Replace gives it to another file
+	remove  func() error // removes the file, if Create made it; else nil
 	watched Watched
 }
 
-func newFile(f *os.File, made bool) *File {
-	return &File{File: f, name: f.Name(), made: made, watched: Watched{Writer: f}}
+func newFile(f *os.File, remove func() error) *File {
+	return &File{File: f, name: f.Name(), remove: remove, watched: Watched{Writer: f}}
 }
 
 // Write implements io.Writer.
 func (f *File) Write(p []byte) (int, error) {
-	if f.made { // for a disk nobody is waited
+	if f.Made() { // for a disk nobody is waited
 		return f.File.Write(p)
 	}
 	return f.watched.Write(p)
@@ -89,19 +89,32 @@ func Create(name string, replace bool) (*File, error) {
 // Discard closes a file to which nothing was written, and removes it if Create made it.
 func (f *File) Discard() error {
 	err := f.Close()
-	if f.made {
-		err = errors.Join(err, os.Remove(f.name))
+	if f.Made() {
+		err = errors.Join(err, f.remove())
 	}
 	return err
 }
 
+// makeFlags make a file that is new.
+const makeFlags = os.O_WRONLY | os.O_CREATE | os.O_EXCL | unix.O_NOFOLLOW
+
 // makeFile makes a file that must not exist yet, for its owner alone.
 func makeFile(name string) (*File, error) {
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
+	f, err := os.OpenFile(name, makeFlags, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	return newFile(f, true), nil
+	return newFile(f, func() error { return os.Remove(name) }), nil
+}
+
+// CreateIn makes a file in a directory, as Create does, that must not exist yet. Whatever has the name of the directory by then, Discard
+// removes the file there.
+func CreateIn(dir *os.Root, name string) (*File, error) {
+	f, err := dir.OpenFile(name, makeFlags, 0o600)
+	if err != nil {
+		return nil, pathError("open", filepath.Join(dir.Name(), name), errors.Unwrap(err)) // which does not name the directory
+	}
+	return newFile(f, func() error { return dir.Remove(name) }), nil
 }
 
 // descriptor matches the names of a process's own descriptors.
@@ -127,7 +140,7 @@ func openDescriptor(name string) (*File, bool, error) {
 	if err != nil {
 		return nil, false, pathError("open", name, err)
 	}
-	f := newFile(os.NewFile(uintptr(fd), name), false)
+	f := newFile(os.NewFile(uintptr(fd), name), nil)
 	if isTerminal(f.File) {
 		return nil, false, errors.Join(pathError("open", name, errTerminal), f.Close())
 	}
@@ -161,7 +174,7 @@ func openSpecial(name string) (*File, error) {
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	return newFile(f, false), nil
+	return newFile(f, nil), nil
 }
 
 // trusted refuses another user's FIFO in a sticky directory that everybody can write to,

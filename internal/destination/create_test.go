@@ -89,6 +89,43 @@ func TestCreateExisting(t *testing.T) {
 	}
 }
 
+// A directory that is open is the same one when another gets its name.
+func TestCreateIn(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "dir")
+	if err := errors.Join(os.Mkdir(dir, 0o700), os.Symlink("none", filepath.Join(dir, "dangling"))); err != nil {
+		t.Fatal(err)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	f, err := CreateIn(root, "new")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := f.Stat(); err != nil || info.Mode() != 0o600 || f.Name() != filepath.Join(dir, "new") {
+		t.Errorf("%s: %v, %v", f.Name(), info, err)
+	}
+	for _, name := range []string{"new", "dangling"} {
+		if _, err := CreateIn(root, name); !errors.Is(err, fs.ErrExist) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := os.Rename(dir, dir+".moved"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(dir + ".moved/new"); err != nil {
+		t.Error(err)
+	}
+	if err := f.Discard(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(dir + ".moved/new"); !errors.Is(err, fs.ErrNotExist) {
+		t.Error("what was discarded is there:", err)
+	}
+}
+
 func TestCreateRefuses(t *testing.T) {
 	dir := t.TempDir()
 	socket := filepath.Join(dir, "socket")

@@ -9,7 +9,7 @@ import (
 )
 
 // Made reports whether Create made the file, so that it can be replaced.
-func (f *File) Made() bool { return f.made }
+func (f *File) Made() bool { return f.remove != nil }
 
 // Replace puts text in place of all that a file has that Create made. Who opens it by its name finds either
 // all of the old text or all of the new one. The new file has the mode that the old one has by then.

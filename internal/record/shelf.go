@@ -3,6 +3,7 @@
 package record
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"os"
@@ -17,9 +18,9 @@ import (
 // A Shelf is a directory in which the recordings of a run follow each other. Each is whole by
 // itself. Their names sort by the time at which they began.
 type Shelf struct {
-	dir    string
-	limit  int64 // of a recording, in bytes
-	keep   int   // how many full recordings the directory has room for; 0: any number
+	dir    *os.Root // opened once: what takes its place later does not count
+	limit  int64    // of a recording, in bytes
+	keep   int      // how many full recordings the directory has room for; 0: any number
 	file   *destination.File
 	name   string     // the newest one, without the directory
 	old    []finished // what may be removed, oldest first
@@ -28,7 +29,7 @@ type Shelf struct {
 
 // A finished recording is one that nobody is writing.
 type finished struct {
-	path string
+	name string
 	fileState
 }
 
@@ -66,7 +67,7 @@ type ShelfCounts struct{ Made, Removed int }
 
 // OpenShelf opens a directory for recordings of limit bytes each, of which the newest are
 // kept: as many as have room in keep times limit; 0 keeps all. It makes the directory if
-// there is none, for its owner alone, and those above it. A symbolic link counts if it is root's or this user's.
+// there is none, for its owner alone, and those above it. The directory itself may be a symbolic link if that is root's or this user's.
 //
 // Recordings grow by blocks, and one has a block at least. It is larger than limit only if
 // that is too small for this.
@@ -78,22 +79,33 @@ func OpenShelf(dir string, limit int64, keep int) (*Shelf, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
-	info, err := os.Lstat(dir)
+	root, err := os.OpenRoot(dir + "/") // which does not wait for the writer of a FIFO
 	if err != nil {
 		return nil, err
 	}
+	if err := rightful(dir, root); err != nil {
+		return nil, errors.Join(&fs.PathError{Op: "open", Path: dir, Err: err}, root.Close())
+	}
+	return &Shelf{dir: root, limit: limit, keep: keep}, nil
+}
+
+// rightful is why a directory that was opened by a name is not to be used: another user's link has led to it, or may have, if the name
+// is that of another directory by now.
+func rightful(name string, dir *os.Root) error {
+	info, err := os.Lstat(name)
+	if err != nil {
+		return err
+	}
 	if info.Mode()&fs.ModeSymlink != 0 {
 		if is, ok := stateOf(info); !ok || is.owner != 0 && int(is.owner) != os.Geteuid() {
-			return nil, &fs.PathError{Op: "open", Path: dir, Err: errors.New("a symbolic link of another user")}
+			return errors.New("a symbolic link of another user")
 		}
-		if info, err = os.Stat(dir); err != nil {
-			return nil, err
-		}
+		return nil
 	}
-	if !info.IsDir() {
-		return nil, &fs.PathError{Op: "open", Path: dir, Err: syscall.ENOTDIR}
+	if opened, err := dir.Stat("."); err != nil || !os.SameFile(info, opened) {
+		return cmp.Or(err, errors.New("has changed"))
 	}
-	return &Shelf{dir: dir, limit: limit, keep: keep}, nil
+	return nil
 }
 
 // Counts returns what was done so far.
@@ -106,7 +118,7 @@ var shelfNames = regexp.MustCompile(`^ksnoop-\d{8}T\d{6}\.\d{9}Z\.ks$`)
 
 // next begins the next recording, and closes the one before.
 func (s *Shelf) next() (*destination.File, error) {
-	if err := s.Close(); err != nil {
+	if err := s.finish(); err != nil {
 		return nil, err
 	}
 	if err := s.look(); err != nil {
@@ -122,7 +134,7 @@ func (s *Shelf) next() (*destination.File, error) {
 			name = last.Add(1).Format(shelfName)
 		}
 		s.name = name
-		file, err := destination.Create(filepath.Join(s.dir, name), false)
+		file, err := destination.CreateIn(s.dir, name)
 		if errors.Is(err, fs.ErrExist) {
 			continue // another ksnoop has begun at the same nanosecond
 		}
@@ -144,7 +156,7 @@ func (s *Shelf) look() error {
 	if s.keep == 0 && s.name != "" {
 		return nil
 	}
-	entries, err := os.ReadDir(s.dir) // sorted by name, and so by time
+	entries, err := fs.ReadDir(s.dir.FS(), ".") // sorted by name, and so by time
 	if err != nil {
 		return err
 	}
@@ -155,19 +167,18 @@ func (s *Shelf) look() error {
 func (s *Shelf) lookAt(entries []fs.DirEntry) error {
 	known := map[string]finished{}
 	for _, f := range s.old {
-		known[f.path] = f
+		known[f.name] = f
 	}
 	var old []finished
 	for _, e := range entries {
 		if _, err := time.Parse(shelfName, e.Name()); err != nil || !shelfNames.MatchString(e.Name()) {
 			continue
 		}
-		path := filepath.Join(s.dir, e.Name())
-		if f, ok := known[path]; ok && f.unchanged(e) {
+		if f, ok := known[e.Name()]; ok && f.unchanged(e) {
 			old = append(old, f)
 			continue
 		}
-		is, writing, own, err := inspect(path)
+		is, writing, own, err := inspect(s.dir, e.Name())
 		if err != nil {
 			return err
 		}
@@ -175,15 +186,18 @@ func (s *Shelf) lookAt(entries []fs.DirEntry) error {
 			s.name = max(s.name, e.Name())
 		}
 		if own && !writing {
-			old = append(old, finished{path, is})
+			old = append(old, finished{e.Name(), is})
 		}
 	}
 	s.old = old
 	return nil
 }
 
-// Close closes the newest recording.
-func (s *Shelf) Close() error {
+// Close closes the newest recording and the directory.
+func (s *Shelf) Close() error { return errors.Join(s.finish(), s.dir.Close()) }
+
+// finish closes the newest recording.
+func (s *Shelf) finish() error {
 	if s.file == nil {
 		return nil
 	}
@@ -192,13 +206,13 @@ func (s *Shelf) Close() error {
 	return err
 }
 
-// discard removes the newest recording, which was not begun.
+// discard removes the newest recording, which was not begun, and closes the directory.
 func (s *Shelf) discard() error {
 	if s.file == nil {
-		return nil
+		return s.dir.Close()
 	}
 	s.counts.Made--
-	return s.file.Discard()
+	return errors.Join(s.file.Discard(), s.dir.Close())
 }
 
 // mostSmall is how many recordings are kept in place of a full one, if they are small.
@@ -216,12 +230,12 @@ func (s *Shelf) prune(size int64) error {
 		size += f.size
 	}
 	for len(s.old) > 0 && ((size-1)/s.limit >= int64(s.keep) || len(s.old)/mostSmall >= s.keep) {
-		_, writing, own, err := inspect(s.old[0].path)
+		_, writing, own, err := inspect(s.dir, s.old[0].name)
 		if err != nil {
 			return err
 		}
 		if own && !writing {
-			switch err := os.Remove(s.old[0].path); {
+			switch err := s.dir.Remove(s.old[0].name); {
 			case err == nil:
 				s.counts.Removed++
 			case !errors.Is(err, fs.ErrNotExist):
@@ -237,14 +251,17 @@ func (s *Shelf) prune(size int64) error {
 // inspect returns what a file is and whether somebody is writing it, if it is a recording
 // that this user's ksnoop has made. Nothing else is ever removed, whatever its name is. An error says nothing of
 // the file, which may be such a recording.
-func inspect(path string) (is fileState, writing, own bool, err error) {
-	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+func inspect(dir *os.Root, name string) (is fileState, writing, own bool, err error) {
+	file, err := dir.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return fileState{}, false, false, ofSystem(err)
 	}
 	defer file.Close()
 	info, err := file.Stat()
 	if err != nil || !info.Mode().IsRegular() {
+		return fileState{}, false, false, ofSystem(err)
+	}
+	if named, err := dir.Lstat(name); err != nil || !os.SameFile(named, info) { // a link was followed
 		return fileState{}, false, false, ofSystem(err)
 	}
 	is, ok := stateOf(info)

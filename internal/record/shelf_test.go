@@ -391,9 +391,9 @@ func TestShelfLook(t *testing.T) {
 		}
 		var got []string
 		for _, f := range shelf.old {
-			got = append(got, filepath.Base(f.path))
-			if info, err := os.Stat(f.path); err != nil || f.size != info.Size() {
-				t.Errorf("%s: %d bytes: %v", f.path, f.size, err)
+			got = append(got, f.name)
+			if info, err := os.Stat(filepath.Join(dir, f.name)); err != nil || f.size != info.Size() {
+				t.Errorf("%s: %d bytes: %v", f.name, f.size, err)
 			}
 		}
 		if !slices.Equal(got, want) {
@@ -485,6 +485,32 @@ func TestShelfLink(t *testing.T) {
 	}
 }
 
+// TestShelfReplaced: what takes the place of the directory is not looked at. Recordings are made and removed where they were.
+func TestShelfReplaced(t *testing.T) {
+	whole := newFixture(t, layout.MethodAuto, "vfs_read").bytes(t)
+	dir, other := filepath.Join(t.TempDir(), "dir"), t.TempDir()
+	moved := dir + ".moved"
+	shelf, err := OpenShelf(dir, int64(len(whole)), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, dir, began(2020, 1), whole)
+	put(t, other, began(2020, 2), whole)
+	if err := errors.Join(os.Rename(dir, moved), os.Symlink(other, dir)); err != nil {
+		t.Fatal(err)
+	}
+	file, err := shelf.next()
+	if err := errors.Join(err, shelf.prune(1)); err != nil {
+		t.Fatal(err)
+	}
+	if made, left := names(t, moved), names(t, other); !slices.Equal(made, []string{filepath.Base(file.Name())}) || !slices.Equal(left, []string{began(2020, 2)}) {
+		t.Errorf("the directory has %q, the other one %q", made, left)
+	}
+	if err := shelf.discard(); err != nil || len(names(t, moved)) != 0 {
+		t.Errorf("discarded: %v, left %q", err, names(t, moved))
+	}
+}
+
 // TestPruneNoDescriptors: a recording that cannot be looked at since there is no file descriptor left may be one that is to
 // be removed. It stays known, and the error is told.
 func TestPruneNoDescriptors(t *testing.T) {
@@ -527,18 +553,22 @@ func TestPruneNoDescriptors(t *testing.T) {
 // TestInspectErrors: what an error says of a file is no error, but that it is no recording.
 func TestInspectErrors(t *testing.T) {
 	dir := t.TempDir()
-	link, socket := filepath.Join(dir, "link"), filepath.Join(dir, "socket")
-	l, err := net.Listen("unix", socket)
-	if err := errors.Join(err, os.Symlink("link", link)); err != nil {
+	l, err := net.Listen("unix", filepath.Join(dir, "socket"))
+	if err := errors.Join(err, os.Symlink("link", filepath.Join(dir, "link"))); err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	for path, want := range map[string]error{filepath.Join(dir, "gone"): unix.ENOENT, link: unix.ELOOP, socket: unix.ENXIO, filepath.Join(socket, "x"): unix.ENOTDIR} {
-		if _, err := os.OpenFile(path, unix.O_NOFOLLOW, 0); !errors.Is(err, want) {
-			t.Errorf("%s: %v, want %v", path, err, want)
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	for name, want := range map[string]error{"gone": unix.ENOENT, "link": unix.ELOOP, "socket": unix.ENXIO, "socket/x": unix.ENOTDIR} {
+		if _, err := os.OpenFile(filepath.Join(dir, name), unix.O_NOFOLLOW, 0); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", name, err, want)
 		}
-		if _, _, own, err := inspect(path); own || err != nil {
-			t.Errorf("%s: %t, %v", path, own, err)
+		if _, _, own, err := inspect(root, name); own || err != nil {
+			t.Errorf("%s: %t, %v", name, own, err)
 		}
 	}
 }
