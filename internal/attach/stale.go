@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -49,17 +51,21 @@ func (fsys tracefs) removeLeft(pid int, d time.Duration) {
 // runs reports whether a process of that number may be another one that has events.
 // Seen from another PID namespace than the initial one, there may always be one.
 func runs(pid int) bool {
-	return !inInitialNamespace() || pid != os.Getpid() && !running{}.ended(pid) && holdsBPF(pid)
+	return !inInitialNamespace() || pid != os.Getpid() && !running{}.ended(pid) && holdsBPF(os.DirFS("/"), pid)
 }
 
 // holdsBPF reports whether a process may have programs or maps open, as a tracer has before its events: else it has the number
-// of one that was killed.
-func holdsBPF(pid int) bool {
-	dir := "/proc/" + strconv.Itoa(pid) + "/fd"
-	files, err := os.ReadDir(dir)
-	return err != nil || slices.ContainsFunc(files, func(f os.DirEntry) bool {
-		to, err := os.Readlink(filepath.Join(dir, f.Name()))
-		return err == nil && strings.HasPrefix(to, "anon_inode:bpf")
+// of one that was killed. The files of a process with more capabilities may be listed by whoever has its user ID, but what they
+// are is not told.
+func holdsBPF(root fs.FS, pid int) bool {
+	dir := "proc/" + strconv.Itoa(pid) + "/fd"
+	files, err := fs.ReadDir(root, dir)
+	return err != nil || slices.ContainsFunc(files, func(f fs.DirEntry) bool {
+		to, err := fs.ReadLink(root, path.Join(dir, f.Name()))
+		if err != nil {
+			return !errors.Is(err, fs.ErrNotExist) // else it was closed meanwhile
+		}
+		return strings.HasPrefix(to, "anon_inode:bpf")
 	})
 }
 
