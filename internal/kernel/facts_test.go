@@ -168,6 +168,10 @@ func TestFactsNo(t *testing.T) {
 			want: Fact{Value: "2", Why: "the kernel refuses it to this process", Do: "run as root"}, obstacle: true},
 		{name: FactUnprivBPF, priv: Privileges{UID: 1},
 			want: Fact{Value: "2", Why: "the kernel refuses it to this process", Do: "run as root"}, obstacle: true},
+		{name: FactPerf, priv: Privileges{caps: ^uint64(0), contained: true},
+			want: Fact{Value: "2", Why: "the kernel refuses it to this process", Do: "run as root"}, obstacle: true},
+		{name: FactUnprivBPF, priv: Privileges{caps: ^uint64(0), contained: true},
+			want: Fact{Value: "2", Why: "the kernel refuses it to this process", Do: "run as root"}, obstacle: true},
 		{name: FactRelease, set: map[string]string{"proc/sys/kernel/osrelease": "5.10.0\n", "proc/config.gz": zipped(fullConfig)},
 			want: Fact{Value: "5.10.0", Why: "older than Linux 5.12", Do: "use a newer kernel"}},
 	} {

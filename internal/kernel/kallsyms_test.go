@@ -360,19 +360,22 @@ func TestNamesakes(t *testing.T) {
 // does (kernel/ksyms_common.c).
 func TestHidden(t *testing.T) {
 	const syslog, perfmon = "0000000400000000", "0000004000000000"
+	const initial, contained = "0 0 4294967295\n", "0 1000 1\n"
 	for _, c := range []struct {
-		restrict, paranoid, caps, want string
+		restrict, paranoid, caps, users, want string
 	}{
-		{"0", "1", perfmon, ""}, {"0", "2", perfmon, "CAP_SYSLOG"}, {"0", "3", syslog, ""},
-		{"1", "1", perfmon, "CAP_SYSLOG"}, {"1", "1", syslog, ""}, {"2", "1", syslog, "kernel.kptr_restrict=1"},
+		{"0", "1", perfmon, initial, ""}, {"0", "2", perfmon, initial, "CAP_SYSLOG"}, {"0", "3", syslog, initial, ""},
+		{"1", "1", perfmon, initial, "CAP_SYSLOG"}, {"1", "1", syslog, initial, ""}, {"2", "1", syslog, initial, "kernel.kptr_restrict=1"},
+		{"0", "1", syslog, contained, ""}, {"0", "2", syslog, contained, "CAP_SYSLOG"}, {"1", "1", syslog, contained, "CAP_SYSLOG"},
 	} {
 		v := Open(fstest.MapFS{
 			"proc/sys/kernel/kptr_restrict":       {Data: []byte(c.restrict + "\n")},
 			"proc/sys/kernel/perf_event_paranoid": {Data: []byte(c.paranoid + "\n")},
 			"proc/self/status":                    {Data: []byte("Uid:\t1000\t1000\t1000\t1000\nCapEff:\t" + c.caps + "\n")},
+			"proc/self/uid_map":                   {Data: []byte(c.users)},
 		})
 		if err := v.Hidden(); (err != nil) != (c.want != "") || err != nil && !strings.Contains(err.Error(), c.want) {
-			t.Errorf("kptr_restrict %s, perf_event_paranoid %s, capabilities %s: %v, want %q", c.restrict, c.paranoid, c.caps, err, c.want)
+			t.Errorf("kptr_restrict %s, perf_event_paranoid %s, capabilities %s, users %q: %v, want %q", c.restrict, c.paranoid, c.caps, c.users, err, c.want)
 		}
 	}
 }

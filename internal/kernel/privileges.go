@@ -20,12 +20,12 @@ type Privileges struct {
 	contained bool
 }
 
-// has reports whether p has a capability.
-func (p Privileges) has(capability uint) bool { return p.caps>>capability&1 != 0 }
+// has reports whether p has a capability that counts for tracing.
+func (p Privileges) has(capability uint) bool { return !p.contained && p.caps>>capability&1 != 0 }
 
 // tracing reports whether p allows loading and attaching tracing programs.
 func (p Privileges) tracing() bool {
-	return !p.contained && (p.has(unix.CAP_SYS_ADMIN) || p.has(unix.CAP_BPF) && p.has(unix.CAP_PERFMON))
+	return p.has(unix.CAP_SYS_ADMIN) || p.has(unix.CAP_BPF) && p.has(unix.CAP_PERFMON)
 }
 
 // Privileges returns the privileges of this process.
