@@ -27,7 +27,7 @@ const mostKept = 512 << 20
 // mostMaps bounds what is read of one process's maps, in bytes: lines may be long.
 const mostMaps = 16 << 20
 
-var errCutMaps = fmt.Errorf("maps: more than %d MiB", mostMaps>>20)
+var errCutMaps = errors.New("maps: too long to be read whole")
 
 // A mapping is an executable line of /proc/PID/maps.
 type mapping struct {
@@ -87,7 +87,7 @@ func parseMaps(r io.Reader) ([]mapping, error) {
 		maps = append(maps, m)
 	}
 	slices.SortFunc(maps, func(a, b mapping) int { return cmp.Compare(a.start, b.start) })
-	if size >= mostMaps {
+	if size >= mostMaps || errors.Is(in.Err(), bufio.ErrTooLong) {
 		return maps, errCutMaps
 	}
 	return maps, in.Err()

@@ -79,6 +79,20 @@ func TestParseMapsLong(t *testing.T) {
 	}
 }
 
+// TestParseMapsLongest: of a process that has mapped a file whose path has more than a megabyte, what comes before is known.
+func TestParseMapsLongest(t *testing.T) {
+	const known = "00401000-00402000 r-xp 00001000 fe:01 131 /bin/a\n"
+	text := known + "00500000-00501000 r-xp 00001000 fe:01 132 /" + strings.Repeat("d/", 600_000) + "f\n"
+	root := fstest.MapFS{"proc/7/maps": {Data: []byte(text)}, "proc/7/task/7/stat": {Data: []byte(stat("prog", 1, 2))}}
+	l := newLives(root, &told{})
+	if n := l.at(7, 0); n == nil || len(n.maps) != 1 || l.lost != 1 {
+		t.Errorf("known are %+v, %d lost", n, l.lost)
+	}
+	if p := newSymbols(root).process(7, 7, "prog"); p.space == nil || len(p.space.maps) != 1 {
+		t.Errorf("%+v: %s", p.space, p.why)
+	}
+}
+
 func FuzzParseMaps(f *testing.F) {
 	f.Add("00401000-00402000 r-xp 00001000 fe:01 131 /bin/a b\n")
 	f.Fuzz(func(t *testing.T, text string) {
