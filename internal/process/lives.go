@@ -16,10 +16,11 @@ import (
 
 // Limits on what is remembered of processes. A process maps what it likes.
 const (
-	mostLives  = 4 * mostSpaces
-	mostMapped = 1 << 14   // pieces of code in one life
-	mostCode   = 128 << 20 // bytes that the pieces of all lives take
-	ownCode    = 64 << 10  // and of one, even if others take too many
+	mostLives   = 4 * mostSpaces
+	mostReading = 10 * time.Second // for reading what is mapped at first
+	mostMapped  = 1 << 14          // pieces of code in one life
+	mostCode    = 128 << 20        // bytes that the pieces of all lives take
+	ownCode     = 64 << 10         // and of one, even if others take too many
 )
 
 // A Source tells which code processes map. *mappings.Watcher implements it.
@@ -88,9 +89,14 @@ type timed struct {
 func newLives(root fs.FS, source Source) *lives {
 	l := &lives{root: root, source: source, of: map[uint32][]*life{}}
 	entries, _ := fs.ReadDir(root, "proc") // whoever has no /proc gets no names
+	began := time.Now()
 	for _, e := range entries {
 		pid, err := strconv.ParseUint(e.Name(), 10, 32)
 		if err != nil || l.count >= mostSpaces {
+			continue
+		}
+		if time.Since(began) > mostReading {
+			l.lost++
 			continue
 		}
 		maps, err := readSomeMaps(root, uint32(pid))

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"testing/synctest"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -346,6 +348,29 @@ func TestPathsShared(t *testing.T) {
 	if unsafe.StringData(maps[0].file.path) != unsafe.StringData(maps[pieces-1].file.path) || l.size != pieces*int(unsafe.Sizeof(timed{}))+len(path) {
 		t.Errorf("%d bytes", l.size)
 	}
+}
+
+// A slow root takes a second to open a file.
+type slow struct{ fs.FS }
+
+func (s slow) Open(name string) (fs.File, error) {
+	time.Sleep(time.Second)
+	return s.FS.Open(name)
+}
+
+// TestMapsSlow: what processes have mapped before may take long to read, and only so much time is spent on it.
+func TestMapsSlow(t *testing.T) {
+	const processes = 30
+	root := fstest.MapFS{}
+	for n := range processes {
+		root[fmt.Sprintf("proc/%d/maps", n+1)] = &fstest.MapFile{Data: []byte("5000-6000 r-xp 0 00:00 1 /bin/sh\n")}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		l := newLives(slow{root}, &told{})
+		if l.count != int(mostReading/time.Second)+1 || l.lost != uint64(processes-l.count) {
+			t.Errorf("%d of %d processes are known, %d lost", l.count, processes, l.lost)
+		}
+	})
 }
 
 // TestMapsRead: of what a process had mapped before, only as much is kept as of any other.
