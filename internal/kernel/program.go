@@ -109,11 +109,16 @@ func cutOf(f *progs.Function, fn *btf.Func) (cut Cut) {
 
 // addProgram adds the functions of a program. Its types become known as those of a module.
 func (v *View) addProgram(l *programList, p *progs.Program) error {
-	data, err := progs.Types(p.ID)
+	types, err := progs.Types(p.ID)
 	if err != nil {
 		return err
 	}
-	info, err := newTypeInfo("", data, nil)
+	return v.addTyped(l, p, types)
+}
+
+// addTyped is addProgram with the types of the program. Whoever has loaded it may have fewer privileges than we have.
+func (v *View) addTyped(l *programList, p *progs.Program, types []byte) error {
+	info, err := foreignTypes("", types, nil)
 	if err != nil {
 		return err
 	}

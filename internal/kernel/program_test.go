@@ -3,6 +3,7 @@
 package kernel
 
 import (
+	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -99,6 +100,19 @@ func TestProgramTypes(t *testing.T) {
 	}
 	if _, err := v.ModuleBTF("bpf:18:gone"); err == nil {
 		t.Error("types of a program that is not there")
+	}
+}
+
+// TestProgramForeign: whoever may load a program may give it types that would be the end of ksnoop.
+func TestProgramForeign(t *testing.T) {
+	var types [][]uint32
+	for to := range uint32(2 * mostNested) {
+		types = append(types, []uint32{0, kindPtr << 24, to})
+	}
+	p := &progs.Program{ID: 1, Functions: []progs.Function{{Type: uint32(len(types))}}}
+	err := Open(fstest.MapFS{}).addTyped(&programList{}, p, blobOf(types...))
+	if err == nil || !strings.Contains(err.Error(), "is nested deeper") {
+		t.Error(err)
 	}
 }
 
