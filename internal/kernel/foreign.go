@@ -27,7 +27,7 @@ func OpenTyped(root fs.FS, file io.ReaderAt) (*View, error) {
 	if isSplit(data) {
 		return nil, errors.New("reading BTF: these are the types of a module; tracing takes those of vmlinux")
 	}
-	if _, err := newTypeInfo("", data, nil); err != nil {
+	if _, err := foreignTypes("", data, nil); err != nil {
 		return nil, err
 	}
 	v := Open(typedRoot{root, data})
