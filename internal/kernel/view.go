@@ -167,8 +167,10 @@ type typeInfo struct {
 	decode *sync.Mutex
 }
 
-// mostForeign bounds the types of a blob that may be made to do harm. Linux 7.3 has 121,000 types in Debian's cloud kernel.
-const mostForeign = 200_000
+// mostForeign bounds the types of a blob that may be made to do harm, and so the memory that they take. Linux 7.3 has 121,000
+// types in Debian's cloud kernel. Those of a running kernel are not counted, and what was recorded of it is to be read: so there is
+// much room.
+const mostForeign = 500_000
 
 // readTypes is newTypeInfo for a blob of the kernel.
 func (v *View) readTypes(name string, data []byte, base *typeInfo) (*typeInfo, error) {
