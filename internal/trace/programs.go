@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -21,7 +22,9 @@ import (
 	"github.com/ksnoop/ksnoop/internal/gospan"
 	"github.com/ksnoop/ksnoop/internal/plural"
 	"github.com/ksnoop/ksnoop/internal/process"
+	"github.com/ksnoop/ksnoop/internal/regular"
 	"github.com/ksnoop/ksnoop/internal/threadctx"
+	"github.com/ksnoop/ksnoop/internal/timeout"
 )
 
 // programs tells the engine where processes have their spans: at first of all processes, then of each that the engine
@@ -38,7 +41,7 @@ type programs struct {
 	threads map[process.Version]*threadctx.File // of programs and libraries
 	told    map[int]told
 	asked   chan asked
-	reads   memoryReads
+	reads   *timeout.Calls
 	warned  int
 }
 
@@ -78,7 +81,7 @@ var errSlow = fmt.Errorf("to read it takes more than %v", mostReading)
 func newPrograms(wanted bpf.ParentPlace, tell func(pid int, global uint32, place bpf.SpanPlace) error, log *slog.Logger) *programs {
 	root := os.DirFS("/")
 	return &programs{proc: "/proc", root: root, numbering: process.NumberingOf(root, os.Getpid()), wanted: wanted, tell: tell, log: log,
-		layouts: map[process.Version]*gospan.Layout{}, threads: map[process.Version]*threadctx.File{}, told: map[int]told{},
+		layouts: map[process.Version]*gospan.Layout{}, threads: map[process.Version]*threadctx.File{}, reads: memoryReads(), told: map[int]told{},
 		asked: make(chan asked, mostAsked)}
 }
 
@@ -229,11 +232,15 @@ func clock(id int32) time.Duration {
 
 // layout reads an executable, once. It returns nil if that has no spans.
 func (p *programs) layout(ctx context.Context, exe string) (*gospan.Layout, error) {
-	f, err := os.Open(exe)
+	f, err := regular.OpenIn(p.root, strings.TrimPrefix(exe, "/"), 0)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
+	r, ok := f.(io.ReaderAt)
+	if !ok {
+		return nil, errors.ErrUnsupported
+	}
 	key, err := process.VersionOf(f)
 	if err != nil {
 		return nil, err
@@ -243,7 +250,7 @@ func (p *programs) layout(ctx context.Context, exe string) (*gospan.Layout, erro
 	}
 	reading, stop := context.WithTimeoutCause(ctx, mostReading, errSlow)
 	defer stop()
-	l, err := gospan.Read(reading, f)
+	l, err := gospan.Read(reading, r)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}

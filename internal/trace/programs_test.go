@@ -6,13 +6,11 @@ import (
 	"bytes"
 	"context"
 	"debug/elf"
-	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/ksnoop/ksnoop/bpf"
@@ -116,40 +114,6 @@ func TestLookAtAll(t *testing.T) {
 	if err := p.records(ended, os.Getpid(), "/proc/self", &bpf.SpanPlace{}); err == nil || len(p.layouts)+len(p.threads) > 0 {
 		t.Errorf("%v, with %v and %v", err, p.layouts, p.threads)
 	}
-}
-
-// TestWithin: a read that never ends is left after its time, and so many of them that no more are begun.
-func TestWithin(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var reads memoryReads
-		end := make(chan struct{})
-		stuck := func() (int, error) { <-end; return 0, nil }
-		answers := func() (int, error) { return 7, nil }
-		for pid := range mostStuck {
-			if n, err := within(t.Context(), &reads, pid, answers); n != 7 || err != nil {
-				t.Fatalf("%d, %v", n, err)
-			}
-			begin := time.Now()
-			if _, err := within(t.Context(), &reads, pid, stuck); !errors.Is(err, errMemory) || time.Since(begin) != mostMemory {
-				t.Fatalf("%v after %v", err, time.Since(begin))
-			}
-			if _, err := within(t.Context(), &reads, pid, answers); !errors.Is(err, errGoesOn) {
-				t.Fatalf("again: %v", err)
-			}
-		}
-		if _, err := within(t.Context(), &reads, mostStuck, answers); !errors.Is(err, errStuck) {
-			t.Error(err)
-		}
-		close(end)
-		synctest.Wait()
-		ended, stop := context.WithCancel(t.Context())
-		stop()
-		wait := make(chan struct{})
-		defer close(wait)
-		if _, err := within(ended, &reads, 0, func() (int, error) { <-wait; return 0, nil }); !errors.Is(err, context.Canceled) {
-			t.Error(err)
-		}
-	})
 }
 
 // TestWarn: what users can have said is bounded.

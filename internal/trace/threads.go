@@ -13,6 +13,7 @@ import (
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/process"
 	"github.com/ksnoop/ksnoop/internal/threadctx"
+	"github.com/ksnoop/ksnoop/internal/timeout"
 )
 
 const noRecords = "the context records of threads are not found"
@@ -67,7 +68,7 @@ func (p *programs) placeIn(ctx context.Context, pid int, memory string, m *proce
 	if !ok {
 		return threadctx.Place{}, os.ErrInvalid
 	}
-	return within(ctx, &p.reads, pid, func() (threadctx.Place, error) {
+	return timeout.Do(ctx, p.reads, mostMemory, pid, func() (threadctx.Place, error) {
 		mem, err := os.Open(memory)
 		if err != nil {
 			return threadctx.Place{}, err
