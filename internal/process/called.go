@@ -32,7 +32,7 @@ func (p *Process) noCaller(n *named) bool {
 	if no, known := n.image.noCallers[at]; known {
 		return no
 	}
-	f := openMapped(p.symbols.root, p.inProc(), n.mapping)
+	f, _ := openMapped(p.symbols.root, p.inProc(), n.mapping)
 	if f == nil {
 		return false
 	}

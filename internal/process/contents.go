@@ -3,6 +3,7 @@
 package process
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"io"
@@ -99,8 +100,11 @@ func (p *Process) image(m *mapping) (*image, error) {
 // contents looks at a mapped file. It returns nil if nothing is known of that.
 func (p *Process) contents(m *mapping) *contents {
 	s := p.symbols
-	f := openMapped(s.root, p.inProc(), m)
-	if f == nil {
+	f, err := openMapped(s.root, p.inProc(), m)
+	switch {
+	case err != nil:
+		return &contents{err: err}
+	case f == nil:
 		if a := s.named[m.file]; a != nil {
 			return &a.contents
 		}
@@ -151,8 +155,9 @@ func (s *Symbols) read(f *described) (img *image, err error) {
 	if !ok {
 		return nil, nil
 	}
-	if img, err = readImage(r); err != nil {
-		return img, err
+	img, err = readImage(r)
+	if err = cmp.Or(unanswered(f.File), err); err != nil {
+		return nil, err
 	}
 	f.id = img.buildID
 	s.describe(img, f)

@@ -24,7 +24,7 @@ func (s *Symbols) hold(pid uint32) *held {
 		return nil
 	}
 	dir := procOf(pid) + "/root/tmp"
-	own, err := fs.Stat(s.root, dir)
+	own, err := regular.Stat(s.root, dir)
 	if err != nil {
 		return nil
 	}

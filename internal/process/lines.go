@@ -18,6 +18,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/debuginfo/find"
 	"github.com/ksnoop/ksnoop/internal/elfhead"
 	"github.com/ksnoop/ksnoop/internal/plural"
+	"github.com/ksnoop/ksnoop/internal/regular"
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
@@ -60,7 +61,8 @@ func (l *Lines) open(f *described) (*debuginfo.Info, error) {
 			errs = append(errs, err)
 		}
 	}
-	if own, ok := f.File.(*os.File); ok {
+	if bounded, ok := f.File.(*regular.File); ok {
+		own := bounded.Unbounded()
 		o.Beside = l.nameOf(own, f)
 		info, err := debuginfo.OpenFile(own, string(terminal.AppendName(nil, f.mapped.path)), o)
 		if err == nil {
@@ -71,6 +73,14 @@ func (l *Lines) open(f *described) (*debuginfo.Info, error) {
 		}
 	}
 	return nil, errors.Join(errs...)
+}
+
+// named adds the name of a file to an error that does not have it.
+func (f *described) named(err error) error {
+	if regular.Unanswered(err) {
+		return fmt.Errorf("%s: %w", f.mapped.path, err)
+	}
+	return err
 }
 
 // installed returns the files with the debug info of a build ID. In a cache, debuginfod's client leaves an empty file for

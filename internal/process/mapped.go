@@ -44,8 +44,11 @@ func MappedFiles(root fs.FS, pid uint32) ([]Mapped, error) {
 // Path returns the file's name, in the root directory of the process.
 func (m *Mapped) Path() string { return m.file.path }
 
-// Open opens the file. It returns nil if that is not to be had any more.
-func (m *Mapped) Open(root fs.FS) fs.File { return openMapped(root, m.pid, &m.mapping) }
+// Open opens the file. It returns nil if that is not to be had any more, or its file system does not answer.
+func (m *Mapped) Open(root fs.FS) fs.File {
+	f, _ := openMapped(root, m.pid, &m.mapping)
+	return f
+}
 
 // Bias returns how far the addresses of the process are from those that the file, which has these segments, was linked for.
 func (m *Mapped) Bias(segments []elf.ProgHeader) (uint64, bool) {
@@ -78,10 +81,10 @@ func linkedAt(segments []elf.ProgHeader, offset uint64) (uint64, bool) {
 
 // openMapped opens a mapped file: the mapped inode itself, if the kernel allows that, or else the
 // file of that name in the process's root directory or, after its end, in ours, if it has not
-// been replaced.
-func openMapped(root fs.FS, pid uint32, m *mapping) fs.File {
+// been replaced. It returns nil if there is none, and an error if a file system does not answer.
+func openMapped(root fs.FS, pid uint32, m *mapping) (fs.File, error) {
 	if !m.file.named() {
-		return nil
+		return nil, nil
 	}
 	for _, name := range []string{
 		fmt.Sprintf("proc/%d/map_files/%x-%x", pid, m.start, m.end),
@@ -89,13 +92,28 @@ func openMapped(root fs.FS, pid uint32, m *mapping) fs.File {
 		strings.TrimPrefix(path.Clean(m.file.path), "/"),
 	} {
 		f, err := regular.OpenIn(root, name, 0)
+		if regular.Unanswered(err) {
+			return nil, err
+		}
 		if err != nil {
 			continue
 		}
 		if m.file.is(f) {
-			return f
+			return f, nil
 		}
+		late := unanswered(f)
 		f.Close()
+		if late != nil {
+			return nil, late
+		}
+	}
+	return nil, nil
+}
+
+// unanswered returns an error if the file system of a file did not answer.
+func unanswered(f fs.File) error {
+	if own, ok := f.(*regular.File); ok {
+		return own.Late()
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ func TestPipes(t *testing.T) {
 		if path, f := newSymbols(root).openPerfMap(7); f != nil {
 			t.Errorf("a pipe is opened as %s", path)
 		}
-		if f := openMapped(root, 7, &mapping{file: fileID{path: "/program", buildID: "x"}}); f != nil {
+		if f, _ := openMapped(root, 7, &mapping{file: fileID{path: "/program", buildID: "x"}}); f != nil {
 			t.Error("a pipe is opened as a program")
 		}
 	})

@@ -16,6 +16,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/debuginfo"
+	"github.com/ksnoop/ksnoop/internal/regular"
 	"github.com/ksnoop/ksnoop/internal/symname"
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
@@ -274,12 +275,16 @@ func (p *Process) appendLines(dst []debuginfo.Frame, n named) []debuginfo.Frame 
 	if !ok {
 		return dst
 	}
-	start := len(dst)
-	dst = n.image.info.Lookup(dst, linked)
-	if len(dst) > start+1 && !p.symbols.lines.Inlined {
-		dst = dst[:start+1]
+	info := n.image.info
+	found, err := regular.Within(info, func() ([]debuginfo.Frame, error) { return info.Lookup(nil, linked), nil }) // it is mapped, so this may read it
+	if err != nil {
+		n.image.info = nil
+		p.symbols.unlined.add((&described{mapped: n.mapping.file}).named(err))
 	}
-	return dst
+	if len(found) > 1 && !p.symbols.lines.Inlined {
+		found = found[:1]
+	}
+	return append(dst, found...)
 }
 
 // name finds what is known of an address.
@@ -343,16 +348,20 @@ func (p *Process) mapping(addr uint64) (m *mapping, since uint64) {
 
 // describe opens the debug info of a file, if lines are shown.
 func (s *Symbols) describe(img *image, f *described) {
+	var err error
 	switch {
 	case s.lines == nil:
 	case s.infos < mostInfos:
-		var err error
-		if img.info, err = s.lines.open(f); img.info != nil {
+		if img.info, err = regular.Within(img, func() (*debuginfo.Info, error) { return s.lines.open(f) }); img.info != nil {
 			s.infos++
 		}
-		s.unlined.add(err)
-	case s.lines.there(f):
-		s.unlined.addOver(f)
+		s.unlined.add(f.named(err))
+	default:
+		there, err := regular.Within(img, func() (bool, error) { return s.lines.there(f), nil })
+		if there {
+			s.unlined.addOver(f)
+		}
+		s.unlined.add(f.named(err))
 	}
 }
 

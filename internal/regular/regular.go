@@ -4,7 +4,8 @@
 // or of who made a file that names further ones. The name may lead to a pipe or a device, and to
 // open these can already do harm: a watchdog starts to run, a tape is rewound, whoever waits for a
 // reader of a pipe goes on. Files of /proc and /sys are no better, although they are regular ones by their mode.
-// So a file is looked at first, and only a regular one, or a directory, is opened.
+// So a file is looked at first, and only a regular one, or a directory, is opened. It may also lie on a file system that
+// never answers: OpenIn, and what it returns, waits for that not for ever.
 package regular
 
 import (
@@ -23,26 +24,53 @@ var ErrNot = errors.New("no regular file")
 // errActs is why a file is not opened although its mode is that of a regular one.
 var errActs = errors.New("a file that the kernel makes, as in /proc and /sys: to open or read it can act on the machine")
 
-// Open opens a file to read, if it is a regular one.
+// Open opens a file to read, if it is a regular one. It waits for the file system: see Within.
 func Open(name string) (*os.File, error) {
 	return open(unix.AT_FDCWD, name, name, 0)
 }
 
 // OpenIn opens a file below root to read, if it is a regular one. flags may be O_NOFOLLOW: the file
-// is not opened if the last part of its name is a link.
+// is not opened if the last part of its name is a link. It waits no longer than the file's methods do, which are those of a
+// *File.
 func OpenIn(root fs.FS, name string, flags int) (fs.File, error) {
 	if !fs.ValidPath(name) {
 		return nil, pathError(name, fs.ErrInvalid)
 	}
-	top, err := root.Open(".")
-	if err != nil {
+	file, err := below(root, name, func(dir int, whole string) (*os.File, error) { return open(dir, name, whole, flags) })
+	switch {
+	case errors.Is(err, errMade):
+		return openMade(root, name, flags)
+	case err != nil:
 		return nil, err
 	}
-	defer top.Close()
-	if dir, ok := top.(*os.File); ok { // fs.FS has no flags, but gives the directory itself
-		return open(int(dir.Fd()), name, filepath.Join(dir.Name(), name), flags)
+	return &File{file: file}, nil
+}
+
+// errMade says that a test has made a file system.
+var errMade = fmt.Errorf("not a file system of the kernel: %w", errors.ErrUnsupported)
+
+// below has open open a file below root, by the directory there. It gives up if that takes too long. whole is the file's name.
+func below(root fs.FS, name string, open func(dir int, whole string) (*os.File, error)) (*os.File, error) {
+	file, err := Within(name, func() (*os.File, error) {
+		top, err := root.Open(".")
+		if err != nil {
+			return nil, err
+		}
+		defer top.Close()
+		dir, ok := top.(*os.File) // fs.FS has no flags, but gives the directory itself
+		if !ok {
+			return nil, errMade
+		}
+		return open(int(dir.Fd()), filepath.Join(dir.Name(), name))
+	})
+	if Unanswered(err) {
+		err = pathError(name, err)
 	}
-	// A test has made it.
+	return file, err
+}
+
+// openMade is OpenIn in a file system that a test has made.
+func openMade(root fs.FS, name string, flags int) (fs.File, error) {
 	look := fs.Stat
 	if flags&unix.O_NOFOLLOW != 0 {
 		look = fs.Lstat
@@ -61,23 +89,15 @@ func OpenIn(root fs.FS, name string, flags int) (fs.File, error) {
 }
 
 // OpenDirIn opens a directory below root, and no link to one: the kernel looks at what it is before it asks a driver.
-// It fails below a root that a test has made.
+// It fails below a root that a test has made, and gives up as OpenIn does.
 func OpenDirIn(root fs.FS, name string) (*os.File, error) {
-	top, err := root.Open(".")
-	if err != nil {
-		return nil, err
-	}
-	defer top.Close()
-	dir, ok := top.(*os.File)
-	if !ok {
-		return nil, pathError(name, errors.ErrUnsupported)
-	}
-	whole := filepath.Join(dir.Name(), name)
-	fd, err := openat(int(dir.Fd()), name, unix.O_DIRECTORY|unix.O_NOFOLLOW)
-	if err != nil {
-		return nil, pathError(whole, err)
-	}
-	return os.NewFile(uintptr(fd), whole), nil
+	return below(root, name, func(dir int, whole string) (*os.File, error) {
+		fd, err := openat(dir, name, unix.O_DIRECTORY|unix.O_NOFOLLOW)
+		if err != nil {
+			return nil, pathError(whole, err)
+		}
+		return os.NewFile(uintptr(fd), whole), nil
+	})
 }
 
 // open opens a file relative to a directory. whole is its name in errors.
@@ -140,6 +160,14 @@ func acts(magic int64) bool {
 		return true
 	}
 	return false
+}
+
+// MayNotAnswer reports whether a file lies where a user may have mounted a file system that never answers, and the kernel waits
+// for it for ever: on FUSE itself, or on an overlay, which may have FUSE below it.
+func MayNotAnswer(f *os.File) bool {
+	var in unix.Statfs_t
+	_, err := ignoringEINTR(func() (int, error) { return 0, unix.Fstatfs(int(f.Fd()), &in) })
+	return err != nil || in.Type == unix.FUSE_SUPER_MAGIC || in.Type == unix.OVERLAYFS_SUPER_MAGIC
 }
 
 // Those of fs/configfs/mount.c, drivers/usb/gadget/function/f_fs.c, drivers/usb/gadget/legacy/inode.c,
