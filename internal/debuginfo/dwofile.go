@@ -58,13 +58,9 @@ func (d *dwoFile) half(id uint64) (*half, error) {
 // read reads a .dwo file, and closes it again if it does not have the unit.
 func (h *halves) read(d *dwoFile, f *os.File, id uint64) error {
 	if most := uint64(h.loader.room.memory.most); h.loader.wasted > most {
-		return fmt.Errorf("more than %d MiB of .dwo files were decompressed in vain", most>>20)
+		return fmt.Errorf("more than %d MiB of .dwo files were copied or decompressed in vain", most>>20)
 	}
-	data, err := mapOpened(f)
-	if err != nil {
-		return err
-	}
-	opened, err := h.loader.keep(data)
+	opened, err := h.loader.read(f)
 	if err != nil {
 		return err
 	}
@@ -76,7 +72,7 @@ func (h *halves) read(d *dwoFile, f *os.File, id uint64) error {
 		d.sections = s
 		return nil
 	}
-	h.loader.drop(data, opened.expanded)
+	h.loader.drop(opened.expanded)
 	return err
 }
 

@@ -53,7 +53,7 @@ func TestStaleFiles(t *testing.T) {
 	for _, test := range []struct{ file, want string }{
 		{"large.dwo", "has not the unit"},
 		{"second.dwo", "has not the unit"},
-		{"third.dwo", "more than 6 MiB of .dwo files were decompressed in vain"},
+		{"third.dwo", "more than 6 MiB of .dwo files were copied or decompressed in vain"},
 	} {
 		if _, err := h.open(halfName{file: test.file, id: 1}); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v, want %s", test.file, err, test.want)

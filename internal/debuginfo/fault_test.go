@@ -76,16 +76,27 @@ func TestCut(t *testing.T) {
 // TestCutWhileOpened has a file that is cut before its headers are read.
 func TestCutWhileOpened(t *testing.T) {
 	file := buildProgram(t, "gcc", "gcc -O2 -g *.c")
-	data, err := mapFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := mapPath(t, file)
 	if err := os.Truncate(file, 0); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := newMapped(data, Options{}, nil); err == nil || !strings.Contains(err.Error(), "shorter") {
 		t.Error(err)
 	}
+}
+
+// mapPath maps a file.
+func mapPath(t *testing.T, file string) []byte {
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	data, err := mapFile(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
 }
 
 // TestOtherPanics are not taken for a file that was cut.

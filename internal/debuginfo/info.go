@@ -3,11 +3,8 @@
 package debuginfo
 
 import (
-	"errors"
 	"fmt"
 	"sync/atomic"
-
-	"golang.org/x/sys/unix"
 )
 
 // An Info is the debug info of one kernel, module or program. The file stays mapped; if it
@@ -63,5 +60,5 @@ func (i *Info) Close() error {
 		return nil
 	}
 	i.mapped = false
-	return errors.Join(i.loader.close(), unix.Munmap(i.data))
+	return i.loader.close()
 }

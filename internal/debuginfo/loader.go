@@ -4,7 +4,6 @@ package debuginfo
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"sync"
 
@@ -19,8 +18,8 @@ type loader struct {
 	room *room
 
 	mu     sync.Mutex
-	mapped [][]byte
-	wasted uint64 // bytes that were decompressed of files that were closed again
+	mapped []mapped
+	wasted uint64 // bytes that were decompressed or copied of files that were closed again
 }
 
 // open maps an ELF file. It stays mapped until the loader is closed.
@@ -31,29 +30,36 @@ func (l *loader) open(path string) (*elfFile, error) {
 }
 
 func (l *loader) openLocked(path string) (*elfFile, error) {
-	data, err := mapFile(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	return l.keep(data)
+	defer f.Close()
+	return l.read(f)
 }
 
-// keep reads a mapped file as ELF. It stays mapped until the loader is closed.
-func (l *loader) keep(data []byte) (*elfFile, error) {
-	l.mapped = append(l.mapped, data)
-	f, err := newFile(data, l.room)
+// read maps a file and reads it as ELF. It stays mapped until the loader is closed.
+func (l *loader) read(f *os.File) (*elfFile, error) {
+	m, err := l.bytes(f)
 	if err != nil {
-		l.drop(data, 0)
+		return nil, err
 	}
-	return f, err
+	l.mapped = append(l.mapped, m)
+	opened, err := newFile(m.data, l.room)
+	if err != nil {
+		l.drop(0)
+	}
+	return opened, err
 }
 
-// drop unmaps the file that was mapped last, of which nothing is used, and gives back the room that its sections took.
-func (l *loader) drop(data []byte, expanded uint64) {
-	l.room.giveBack(expanded)
-	l.wasted += expanded
-	l.mapped = l.mapped[:len(l.mapped)-1]
-	_ = unix.Munmap(data) // it is a whole mapping
+// drop unmaps the file that was mapped last, of which nothing is used, and gives back the room that it and its sections took.
+func (l *loader) drop(expanded uint64) {
+	last := len(l.mapped) - 1
+	taken := expanded + l.mapped[last].copied
+	l.room.giveBack(taken)
+	l.wasted += taken
+	_ = unix.Munmap(l.mapped[last].data) // it is a whole mapping
+	l.mapped = l.mapped[:last]
 }
 
 func (l *loader) close() error {
@@ -61,40 +67,21 @@ func (l *loader) close() error {
 		return nil
 	}
 	var errs []error
-	for _, data := range l.mapped {
-		errs = append(errs, unix.Munmap(data))
+	for _, m := range l.mapped {
+		errs = append(errs, unix.Munmap(m.data))
 	}
 	l.mapped = nil
 	return errors.Join(errs...)
 }
 
-// mapFile maps a file into memory without reading it.
-func mapFile(path string) ([]byte, error) {
-	f, err := regular.Open(path)
-	if err != nil {
-		return nil, err
+// bytes maps a file into memory without reading it. What may not answer is copied: Go's runtime would wait for a thread
+// that waits for a page, and with it the whole program.
+func (l *loader) bytes(f *os.File) (m mapped, err error) {
+	if regular.MayNotAnswer(f) {
+		return copyELF(f, l.room)
 	}
-	defer f.Close()
-	return mapOpened(f)
-}
-
-func mapOpened(f *os.File) ([]byte, error) {
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if info.Size() == 0 {
-		return nil, errors.New("no regular file with contents")
-	}
-	data, err := unix.Mmap(int(f.Fd()), 0, int(info.Size()), unix.PROT_READ, unix.MAP_SHARED)
-	if err != nil {
-		return nil, fmt.Errorf("map: %w", err)
-	}
-	// By default, the kernel reads 15 pages around each touched page.
-	if err := unix.Madvise(data, unix.MADV_RANDOM); err != nil {
-		return nil, errors.Join(fmt.Errorf("madvise: %w", err), unix.Munmap(data))
-	}
-	return data, nil
+	m.data, err = mapFile(f)
+	return m, err
 }
 
 // touch maps all pages of a part that will be read from start to end. This costs a tenth of

@@ -10,37 +10,43 @@ import (
 	"runtime/debug"
 	"sync"
 
-	"golang.org/x/sys/unix"
+	"github.com/ksnoop/ksnoop/internal/regular"
 )
 
 // Open maps the debug info in a file.
 func Open(path string, o Options) (*Info, error) {
-	data, err := mapFile(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("open debug info %s: %w", path, err)
 	}
-	return openMapped(data, path, o)
+	defer f.Close()
+	return OpenFile(f, path, o)
 }
 
 // OpenFile maps the debug info in a regular file that is open. path is its name, in errors. f is not needed on.
 func OpenFile(f *os.File, path string, o Options) (*Info, error) {
-	data, err := mapOpened(f)
+	l := &loader{path: cmp.Or(o.Beside, path), room: newRoom(o)}
+	i, err := l.info(f, o)
 	if err != nil {
-		return nil, fmt.Errorf("open debug info %s: %w", path, err)
-	}
-	return openMapped(data, path, o)
-}
-
-func openMapped(data []byte, path string, o Options) (*Info, error) {
-	l := &loader{path: cmp.Or(o.Beside, path)}
-	i, err := newMapped(data, o, l)
-	if err != nil {
-		_ = errors.Join(l.close(), unix.Munmap(data)) // nothing refers to the mapping
-		return nil, fmt.Errorf("open debug info %s: %w", path, err)
+		l.room.leave()
+		return nil, errors.Join(fmt.Errorf("open debug info %s: %w", path, err), l.close()) // nothing refers to what is mapped
 	}
 	i.path, i.mapped = path, true
 	return i, nil
 }
+
+// info reads the debug info in a file.
+func (l *loader) info(f *os.File, o Options) (*Info, error) {
+	m, err := l.bytes(f)
+	if err != nil {
+		return nil, err
+	}
+	l.mapped = append(l.mapped, m)
+	return newMapped(m.data, o, l)
+}
+
+// newRoom returns the room of an Info.
+func newRoom(o Options) *room { return &room{memory: cmp.Or(o.Memory, NewMemory(mostMemory))} }
 
 func newMapped(data []byte, o Options, l *loader) (i *Info, err error) {
 	defer func(before bool) {
@@ -58,7 +64,10 @@ func newMapped(data []byte, o Options, l *loader) (i *Info, err error) {
 // newInfo reads the debug info in the bytes of an ELF file, and keeps these. Without l, it
 // cannot open other files.
 func newInfo(data []byte, o Options, l *loader) (*Info, error) {
-	r := &room{memory: cmp.Or(o.Memory, NewMemory(mostMemory))}
+	r := newRoom(o)
+	if l != nil {
+		r = l.room
+	}
 	done := false
 	defer func() {
 		if !done { // it may have been cut, which panics
@@ -81,9 +90,6 @@ func readInfo(data []byte, o Options, l *loader, r *room) (*Info, error) {
 	}
 	if s.empty() && !o.Stripped {
 		return nil, ErrNone
-	}
-	if l != nil {
-		l.room = r
 	}
 	if !s.empty() { // strip leaves the link of what it takes away
 		if s.sup, err = l.supplement(f); err != nil {

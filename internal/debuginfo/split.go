@@ -134,7 +134,7 @@ func (l *loader) openPacked() (*packedHalves, error) {
 		err = errors.New("section .debug_cu_index: missing, malformed or of an unknown version")
 	}
 	if err != nil {
-		l.drop(f.data, f.expanded)
+		l.drop(f.expanded)
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return p, nil
