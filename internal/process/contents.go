@@ -8,13 +8,15 @@ import (
 	"errors"
 	"io"
 	"maps"
+
+	"github.com/ksnoop/ksnoop/internal/regular"
 )
 
 // A contents is what was read of a file.
 type contents struct {
 	image   *image // nil: it has no functions
 	err     error  // why
-	dropped bool   // it is to be read again
+	dropped bool   // it is to be looked at again
 }
 
 // An alike is what all files have in common that were opened as one fileID. Any user can make such a file: in a mount namespace of
@@ -103,7 +105,7 @@ func (p *Process) contents(m *mapping) *contents {
 	f, err := openMapped(s.root, p.inProc(), m)
 	switch {
 	case err != nil:
-		return &contents{err: err}
+		return late(err)
 	case f == nil:
 		if a := s.named[m.file]; a != nil {
 			return &a.contents
@@ -111,6 +113,9 @@ func (p *Process) contents(m *mapping) *contents {
 		return nil
 	}
 	c := s.contents(&described{File: f, pid: p.pid, mapped: m.file})
+	if regular.Unanswered(c.err) {
+		return c
+	}
 	if a := s.named[m.file]; a != nil {
 		a.add(c)
 		return c
@@ -130,6 +135,9 @@ func (s *Symbols) contents(f *described) *contents {
 		return c
 	}
 	img, err := s.read(f)
+	if regular.Refused(err) {
+		return late(err)
+	}
 	if notELF(err) {
 		err = nil
 	}
@@ -142,6 +150,9 @@ func (s *Symbols) contents(f *described) *contents {
 	}
 	return c
 }
+
+// late returns the contents of a file whose file system does not answer. It is not asked again, unless it was not asked at all.
+func late(err error) *contents { return &contents{err: err, dropped: regular.Refused(err)} }
 
 // read reads a file, and closes it when it is needed no more.
 func (s *Symbols) read(f *described) (img *image, err error) {

@@ -11,9 +11,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/mappings"
+	"github.com/ksnoop/ksnoop/internal/regular"
 )
 
 // A copying machine has processes that map the function one() of their own copy of a program at 0x5000. By path and build ID, all
@@ -270,4 +272,20 @@ func TestFilesBounded(t *testing.T) {
 			t.Fatalf("%d files, %d contents", len(s.files), len(s.copies))
 		}
 	}
+}
+
+// TestUnasked: a file that was not asked for, as others do not answer, is asked for when they have answered.
+func TestUnasked(t *testing.T) {
+	c := copies(t, "-shared", "-fPIC")
+	c.maps(8, c.program)
+	synctest.Test(t, func(*testing.T) {
+		answer := make(chan struct{})
+		wait := func() (int, error) { <-answer; return 0, nil }
+		for _, err := regular.Within(new(int), wait); !regular.Refused(err); _, err = regular.Within(new(int), wait) {
+		}
+		c.named(8, bare, "too many files whose file systems do not answer")
+		close(answer)
+		synctest.Wait()
+		c.named(8, one, "")
+	})
 }

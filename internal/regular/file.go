@@ -28,6 +28,9 @@ var answers = timeout.Calls{
 // Unanswered reports whether err says that a file system did not answer.
 func Unanswered(err error) bool { return answers.GaveUp(err) }
 
+// Refused reports whether err says that a file was not asked for, because of others that do not answer. It may be later.
+func Refused(err error) bool { return answers.Refused(err) }
+
 // Within returns what call does, which asks for a file, by its name or else. It gives up if that takes too long: see
 // timeout.Do.
 func Within[T any](file any, call func() (T, error)) (T, error) {

@@ -25,9 +25,10 @@ type Calls struct {
 }
 
 // GaveUp reports whether Do returned err since it gave up, or had before, and not since the call failed or its context ended.
-func (c *Calls) GaveUp(err error) bool {
-	return errors.Is(err, c.Late) || errors.Is(err, c.GoesOn) || errors.Is(err, c.Many)
-}
+func (c *Calls) GaveUp(err error) bool { return errors.Is(err, c.Late) || c.Refused(err) }
+
+// Refused reports whether err says that there was no call, because of earlier ones. Later there may be one.
+func (c *Calls) Refused(err error) bool { return errors.Is(err, c.GoesOn) || errors.Is(err, c.Many) }
 
 // Do returns what call does, unless that takes longer than limit or ctx ends. Then call goes on, nothing else is called of
 // the same thing until it ends, and what it returns is closed if it is an io.Closer.

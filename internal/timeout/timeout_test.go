@@ -26,14 +26,14 @@ func TestDo(t *testing.T) {
 				t.Fatalf("%d, %v", n, err)
 			}
 			begin := time.Now()
-			if _, err := Do(t.Context(), calls, time.Second, of, stuck); !errors.Is(err, calls.Late) || !calls.GaveUp(err) || time.Since(begin) != time.Second {
+			if _, err := Do(t.Context(), calls, time.Second, of, stuck); !errors.Is(err, calls.Late) || !calls.GaveUp(err) || calls.Refused(err) || time.Since(begin) != time.Second {
 				t.Fatalf("%v after %v", err, time.Since(begin))
 			}
-			if _, err := Do(t.Context(), calls, time.Second, of, answers); !errors.Is(err, calls.GoesOn) || !calls.GaveUp(err) {
+			if _, err := Do(t.Context(), calls, time.Second, of, answers); !errors.Is(err, calls.GoesOn) || !calls.GaveUp(err) || !calls.Refused(err) {
 				t.Fatalf("again: %v", err)
 			}
 		}
-		if _, err := Do(t.Context(), calls, time.Second, calls.Most, answers); !errors.Is(err, calls.Many) || !calls.GaveUp(err) {
+		if _, err := Do(t.Context(), calls, time.Second, calls.Most, answers); !errors.Is(err, calls.Many) || !calls.GaveUp(err) || !calls.Refused(err) {
 			t.Error(err)
 		}
 		close(end)
