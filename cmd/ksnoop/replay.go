@@ -113,7 +113,7 @@ func (f *replayFlags) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	if !f.follow.wanted && !f.info && !f.output.format.text() && regular(args[:n]) { // others may be waited for
+	if !f.follow.wanted && !f.info && !f.output.format.text() && allRegular(args[:n]) { // others may be waited for
 		ctx, stop := untilStopped()
 		defer stop()
 		f.stopped, f.output.otlp.stopped = ctx.Done(), ctx.Done()
@@ -127,8 +127,8 @@ func (f *replayFlags) run(c *cobra.Command, args []string) error {
 	return f.replay(args[0], ask, stdout, stderr)
 }
 
-// regular reports whether names are those of regular files.
-func regular(names []string) bool {
+// allRegular reports whether names are those of regular files.
+func allRegular(names []string) bool {
 	return !slices.ContainsFunc(names, func(name string) bool { return !isRegular(name) })
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/launch"
 	"github.com/ksnoop/ksnoop/internal/plural"
+	"github.com/ksnoop/ksnoop/internal/regular"
 	"github.com/ksnoop/ksnoop/internal/show"
 	"github.com/ksnoop/ksnoop/internal/trace"
 )
@@ -58,6 +59,7 @@ func (t *tracing) untilSignal(ctx context.Context) (context.Context, context.Can
 			return
 		}
 		close(t.signalled)
+		regular.Hurry()
 		cancel()
 		first := time.Now()
 		const grace = stopTime / 4 // for a reader that the same signal has told to read on

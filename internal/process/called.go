@@ -25,18 +25,22 @@ func (p *Process) NoCaller(addr uint64) bool {
 func (p *Process) noCaller(n *named) bool {
 	// Go's code keeps frame pointers, and its runtime makes frames that no call has made: that of goexit, and those of
 	// functions that were preempted by a signal.
-	if n.image == nil || n.image.goCode || !n.mapping.file.named() {
+	if n.image == nil || n.image.silent || n.image.goCode || !n.mapping.file.named() {
 		return false
 	}
 	at := n.offset + 1
 	if no, known := n.image.noCallers[at]; known {
 		return no
 	}
-	f, _ := openMapped(p.symbols.root, p.inProc(), n.mapping)
+	f, err := openMapped(p.symbols.root, p.inProc(), n.mapping)
 	if f == nil {
+		n.image.silent = err != nil
 		return false
 	}
-	defer f.Close()
+	defer func() {
+		n.image.silent = unanswered(f) != nil
+		f.Close()
+	}()
 	if of, err := VersionOf(f); err == nil && of != n.image.of {
 		return false
 	}

@@ -24,6 +24,7 @@ type image struct {
 	*parsed
 	of Version // the file
 
+	silent    bool            // the file system has not answered, and is not asked for noCallers again
 	noCallers map[uint64]bool // whether the address at an offset of the file is no return address, where that is known
 
 	info *debuginfo.Info // nil if there is none, or it was not asked for

@@ -101,7 +101,7 @@ func newLives(root fs.FS, source Source) *lives {
 		}
 		maps, err := readSomeMaps(root, uint32(pid))
 		cut := errors.Is(err, errCutMaps)
-		if cut {
+		if cut || mapsReads.GaveUp(err) {
 			l.lost++
 		}
 		if err == nil || cut {

@@ -350,11 +350,13 @@ func TestPathsShared(t *testing.T) {
 	}
 }
 
-// A slow root takes a second to open a file.
+// A slow root takes so long to open a file.
 type slow struct{ fs.FS }
 
+const slowly = mostLocked / 2
+
 func (s slow) Open(name string) (fs.File, error) {
-	time.Sleep(time.Second)
+	time.Sleep(slowly)
 	return s.FS.Open(name)
 }
 
@@ -367,7 +369,7 @@ func TestMapsSlow(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		l := newLives(slow{root}, &told{})
-		if l.count != int(mostReading/time.Second)+1 || l.lost != uint64(processes-l.count) {
+		if l.count != int(mostReading/slowly)+1 || l.lost != uint64(processes-l.count) {
 			t.Errorf("%d of %d processes are known, %d lost", l.count, processes, l.lost)
 		}
 	})
@@ -383,4 +385,45 @@ func TestMapsRead(t *testing.T) {
 	if n := l.at(7, 0); len(n.maps) != mostMapped || n.size != l.size || l.lost != 3 {
 		t.Errorf("%d mappings, %d of %d bytes, %d lost", len(n.maps), n.size, l.size, l.lost)
 	}
+}
+
+// A locked root is one in which the mappings of process 7 are locked until unlock is closed.
+type locked struct {
+	fstest.MapFS
+	unlock chan struct{}
+}
+
+func (l locked) Open(name string) (fs.File, error) {
+	if name == "proc/7/maps" {
+		<-l.unlock
+	}
+	return l.MapFS.Open(name)
+}
+
+// TestLockedMaps: a process that keeps its mappings locked is waited for only so long, and counted. The others are known.
+func TestLockedMaps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const line = "5000-6000 r-xp 00000000 fe:01 131 /bin/x\n"
+		root := locked{fstest.MapFS{"proc/7/maps": {Data: []byte(line)}, "proc/8/maps": {Data: []byte(line)}}, make(chan struct{})}
+		begin := time.Now()
+		l := newLives(root, &told{})
+		if len(l.of) != 1 || l.at(8, 1) == nil || l.lost != 1 || time.Since(begin) != mostLocked {
+			t.Errorf("%v, %d lost, after %v", l.of, l.lost, time.Since(begin))
+		}
+		if _, err := readMaps(root, 7); !mapsReads.GaveUp(err) || err.Error() != "its mappings are locked" {
+			t.Error(err)
+		}
+		const want = "process 7 keeps its memory mappings locked: with a breakpoint the kernel would wait for it, and no process could fork"
+		if err := CheckLocks(t.Context(), root); err == nil || err.Error() != want {
+			t.Error(err)
+		}
+		close(root.unlock)
+		synctest.Wait()
+		if err := CheckLocks(t.Context(), root); err != nil {
+			t.Error(err)
+		}
+		if maps, err := readMaps(root, 7); len(maps) != 1 || err != nil {
+			t.Errorf("%v, %v", maps, err)
+		}
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,8 +14,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ksnoop/ksnoop/internal/timeout"
 )
 
 // mostSpaces is how many processes are remembered.
@@ -190,16 +194,63 @@ func readMaps(root fs.FS, pid uint32) ([]mapping, error) {
 	return maps, err
 }
 
+// mapsReads are reads of mappings. They wait while a thread of the process keeps the mappings locked, as one may that waits for a
+// file system of a user's.
+var mapsReads = timeout.Calls{
+	Most:   64,
+	Late:   fmt.Errorf("its mappings were locked for more than %v", mostLocked),
+	GoesOn: errors.New("its mappings are locked"),
+	Many:   errors.New("the mappings of too many processes are locked"),
+}
+
+const mostLocked = time.Second
+
 // readSomeMaps is readMaps, but returns errCutMaps with the beginning.
 func readSomeMaps(root fs.FS, pid uint32) ([]mapping, error) {
-	f, err := root.Open(procOf(pid) + "/maps")
+	type some struct {
+		maps []mapping
+		err  error
+	}
+	read, err := timeout.Do(context.Background(), &mapsReads, mostLocked, pid, func() (s some, err error) {
+		f, err := root.Open(procOf(pid) + "/maps")
+		if err != nil {
+			return s, err
+		}
+		defer f.Close()
+		if s.maps, s.err = parseMaps(f); s.err == nil && len(s.maps) == 0 {
+			s.err = errNoMaps
+		}
+		return s, nil
+	})
+	return read.maps, cmp.Or(err, read.err)
+}
+
+// mostLockedBefore is how long the mappings of a process may be locked when a breakpoint is to be set.
+const mostLockedBefore = 5 * time.Second
+
+// CheckLocks returns an error if a process keeps its mappings locked. To set a breakpoint, the kernel waits for each process
+// that has mapped the place, and lets nobody fork meanwhile (register_for_each_vma of kernel/events/uprobes.c, Linux 6.12).
+func CheckLocks(ctx context.Context, root fs.FS) error {
+	entries, err := fs.ReadDir(root, "proc")
 	if err != nil {
-		return nil, err
+		return err
 	}
-	defer f.Close()
-	maps, err := parseMaps(f)
-	if err == nil && len(maps) == 0 {
-		err = errNoMaps
+	for _, e := range entries {
+		pid, err := strconv.ParseUint(e.Name(), 10, 32)
+		if err != nil {
+			continue
+		}
+		_, err = timeout.Do(ctx, &mapsReads, mostLockedBefore, uint32(pid), func() (int, error) {
+			f, err := root.Open(procOf(uint32(pid)) + "/maps")
+			if err != nil {
+				return 0, err
+			}
+			defer f.Close()
+			return f.Read(make([]byte, 1)) // this takes the lock
+		})
+		if mapsReads.GaveUp(err) || ctx.Err() != nil {
+			return cmp.Or(context.Cause(ctx), fmt.Errorf("process %d keeps its memory mappings locked: with a breakpoint the kernel would wait for it, and no process could fork", pid))
+		}
 	}
-	return maps, err
+	return nil
 }

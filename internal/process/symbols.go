@@ -186,7 +186,11 @@ func (s *Symbols) process(pid, tid uint32, comm string) *Process {
 	if again, e := s.identity(pid, tid, comm); err == nil && (e != nil || again != id) {
 		err = errRenamed // the maps may already be those of the next program
 	}
-	if err != nil {
+	switch {
+	case mapsReads.GaveUp(err):
+		p.space, p.why = nil, fmt.Sprintf("process %d: %v", pid, err)
+		return p
+	case err != nil:
 		p.space, p.why = nil, fmt.Sprintf("process %d has ended: too late to name its addresses", pid)
 		return p
 	}

@@ -18,12 +18,18 @@ import (
 const mostWaiting = 5 * time.Second
 
 // answers are what is asked of file systems.
-var answers = timeout.Calls{
+var answers = &timeout.Calls{
 	Most:   8,
 	Late:   errors.New("its file system does not answer in time"),
 	GoesOn: errors.New("its file system has not answered yet"),
-	Many:   errors.New("too many files whose file systems do not answer"),
+	Many:   errors.New("too many files whose file systems do not answer, or not soon"),
+
+	Patience: 3 * mostWaiting,
+	Slow:     200 * time.Millisecond,
 }
+
+// Hurry has no file waited for for long from now on.
+func Hurry() { answers.Hurry() }
 
 // Unanswered reports whether err says that a file system did not answer.
 func Unanswered(err error) bool { return answers.GaveUp(err) }
@@ -34,7 +40,7 @@ func Refused(err error) bool { return answers.Refused(err) }
 // Within returns what call does, which asks for a file, by its name or else. It gives up if that takes too long: see
 // timeout.Do.
 func Within[T any](file any, call func() (T, error)) (T, error) {
-	return timeout.Do(context.Background(), &answers, mostWaiting, file, call)
+	return timeout.Do(context.Background(), answers, mostWaiting, file, call)
 }
 
 // Stat is fs.Stat of a file that another may have chosen.
@@ -65,7 +71,7 @@ const mostBuffer = 1 << 16
 // Unbounded returns the file itself, for calls inside Within. It is closed with f.
 func (f *File) Unbounded() *os.File { return f.file }
 
-// Late says that the file system has not answered, by an error that names the file. Whoever reads the file may have ignored that.
+// Late says that the file system has not answered. Whoever reads the file may have ignored that.
 func (f *File) Late() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -120,10 +126,10 @@ func ask[T any](f *File, call func() (T, error)) (T, error) {
 		return none, f.late
 	}
 	start := time.Now()
-	v, err := timeout.Do(context.Background(), &answers, mostWaiting-f.waited, f, call)
+	v, err := timeout.Do(context.Background(), answers, mostWaiting-f.waited, f, call)
 	if f.waited += time.Since(start); Unanswered(err) {
-		f.late = &fs.PathError{Op: "read", Path: f.file.Name(), Err: err}
-		return none, f.late
+		f.late = err
+		return none, err
 	}
 	return v, err
 }

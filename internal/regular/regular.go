@@ -51,7 +51,7 @@ var errMade = fmt.Errorf("not a file system of the kernel: %w", errors.ErrUnsupp
 
 // below has open open a file below root, by the directory there. It gives up if that takes too long. whole is the file's name.
 func below(root fs.FS, name string, open func(dir int, whole string) (*os.File, error)) (*os.File, error) {
-	file, err := Within(name, func() (*os.File, error) {
+	return Within(name, func() (*os.File, error) {
 		top, err := root.Open(".")
 		if err != nil {
 			return nil, err
@@ -63,10 +63,6 @@ func below(root fs.FS, name string, open func(dir int, whole string) (*os.File, 
 		}
 		return open(int(dir.Fd()), filepath.Join(dir.Name(), name))
 	})
-	if Unanswered(err) {
-		err = pathError(name, err)
-	}
-	return file, err
 }
 
 // openMade is OpenIn in a file system that a test has made.

@@ -18,10 +18,24 @@ type Calls struct {
 	Most   int   // as many that were given up may go on
 	Late   error // the call has taken too long
 	GoesOn error // an earlier call of the same thing was given up, and goes on
-	Many   error // Most calls were given up, and go on
+	Many   error // Most calls were given up, and go on; or too long was waited in all
 
-	mu   sync.Mutex
-	late map[any]bool // what they are calls of
+	// Patience is how long is waited in all, besides a tenth of the time that passes; 0: that is not bounded. What a call takes
+	// up to Slow does not count if it ends. Beyond Patience nothing is waited for longer than that, and beyond twice of it, for nothing.
+	Patience, Slow time.Duration
+
+	mu      sync.Mutex
+	late    map[any]bool // what they are calls of
+	waited  time.Duration
+	since   time.Time // of waited
+	hurried bool
+}
+
+// Hurry has no call waited for longer than Slow from now on.
+func (c *Calls) Hurry() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.hurried = true
 }
 
 // GaveUp reports whether Do returned err since it gave up, or had before, and not since the call failed or its context ended.
@@ -34,9 +48,11 @@ func (c *Calls) Refused(err error) bool { return errors.Is(err, c.GoesOn) || err
 // the same thing until it ends, and what it returns is closed if it is an io.Closer.
 func Do[T any](ctx context.Context, c *Calls, limit time.Duration, of any, call func() (T, error)) (T, error) {
 	var none T
-	if err := c.refuse(of); err != nil {
+	limit, err := c.limit(of, limit)
+	if err != nil {
 		return none, err
 	}
+	start := time.Now()
 	type result struct {
 		value T
 		err   error
@@ -60,28 +76,42 @@ func Do[T any](ctx context.Context, c *Calls, limit time.Duration, of any, call 
 	var why error
 	select {
 	case r := <-done:
+		c.wait(time.Since(start) - c.Slow)
 		return r.value, r.err
 	case <-timer.C:
 		why = c.Late
 	case <-ctx.Done():
 		why = context.Cause(ctx)
 	}
+	c.wait(time.Since(start))
 	c.begin(of)
 	close(over)
 	return none, why
 }
 
-// refuse says why there is to be no call of a thing.
-func (c *Calls) refuse(of any) error {
+// limit returns how long a call may take that may take so long by itself, or why there is to be none.
+func (c *Calls) limit(of any, limit time.Duration) (time.Duration, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	now := time.Now()
+	c.waited, c.since = max(0, c.waited-max(0, now.Sub(c.since))/10), now
+	spent := c.Patience > 0 && c.waited >= c.Patience
 	switch {
 	case c.late[of]:
-		return c.GoesOn
-	case len(c.late) >= c.Most:
-		return c.Many
+		return 0, c.GoesOn
+	case len(c.late) >= c.Most, spent && c.waited >= 2*c.Patience:
+		return 0, c.Many
+	case spent, c.hurried:
+		return min(limit, c.Slow), nil
 	}
-	return nil
+	return limit, nil
+}
+
+// wait takes note of how long a call was waited for.
+func (c *Calls) wait(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waited += max(0, d)
 }
 
 func (c *Calls) begin(of any) {

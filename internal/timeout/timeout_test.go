@@ -88,3 +88,47 @@ func TestDoCloses(t *testing.T) {
 		}
 	})
 }
+
+// TestPatience: calls that all end, late, are waited for so long in all, and then for a tenth of the time at most.
+func TestPatience(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls := newCalls()
+		calls.Patience, calls.Slow = 10*time.Second, 100*time.Millisecond
+		slow := func() (int, error) { time.Sleep(2 * time.Second); return 0, nil }
+		soon := func() (int, error) { time.Sleep(calls.Slow - 1); return 0, nil }
+		used := func(call func() (int, error)) (d time.Duration, err error) {
+			begin := time.Now()
+			_, err = Do(t.Context(), calls, 5*time.Second, new(int), call)
+			return time.Since(begin), err
+		}
+		for range 100 { // these cost nothing
+			if _, err := used(soon); err != nil {
+				t.Fatal(err)
+			}
+		}
+		waited, begin, refused := time.Duration(0), time.Now(), 0
+		for time.Since(begin) < time.Hour {
+			d, err := used(slow)
+			if waited += d; d > calls.Slow && waited > 4*calls.Patience {
+				t.Fatalf("a call was waited for %v after %v", d, waited)
+			}
+			if calls.Refused(err) {
+				refused++
+				time.Sleep(time.Second)
+			}
+		}
+		if most := 2*calls.Patience + time.Hour/10 + 10*time.Second; waited > most || waited < most/2 || refused == 0 {
+			t.Errorf("waited for %v in an hour, at most %v; %d refused", waited, most, refused)
+		}
+		time.Sleep(time.Hour)
+		if d, err := used(slow); d != 2*time.Second || err != nil {
+			t.Errorf("after a while: %v, %v", d, err)
+		}
+		calls.Hurry()
+		if d, err := used(slow); d != calls.Slow || !errors.Is(err, calls.Late) {
+			t.Errorf("in a hurry: %v, %v", d, err)
+		}
+		synctest.Wait()
+		time.Sleep(time.Minute)
+	})
+}

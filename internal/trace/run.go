@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,7 +20,9 @@ import (
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/process"
 	"github.com/ksnoop/ksnoop/internal/summary"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // A Run is a plan at work: Attach, Start, Records, End, Close.
@@ -45,6 +49,11 @@ type Run struct {
 // Attach attaches a plan; nothing is sent before Start. What a SPEC asks for by name and
 // the kernel lets nobody trace is a fault of that SPEC: nothing stays attached then.
 func Attach(ctx context.Context, view *kernel.View, p *plan.Plan, s Settings) (*Run, error) {
+	if slices.ContainsFunc(p.Probes, func(p *plan.Probe) bool { return p.Method == layout.MethodUprobe }) {
+		if err := process.CheckLocks(ctx, os.DirFS("/")); err != nil {
+			return nil, err
+		}
+	}
 	r, err := begin(ctx, view, p, s, false)
 	if err != nil {
 		if refused := plan.Refused(view, p, p.Probes); refused != nil {
