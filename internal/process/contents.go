@@ -129,7 +129,7 @@ func (p *Process) contents(m *mapping) *contents {
 
 // contents returns what a file has, which it reads and closes unless that is known.
 func (s *Symbols) contents(f *described) *contents {
-	of, unknown := VersionOf(f)
+	of, unknown := VersionOf(f.File)
 	if c := s.files[of]; c != nil && unknown == nil {
 		f.Close()
 		return c

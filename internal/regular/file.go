@@ -85,6 +85,14 @@ func (f *File) Stat() (fs.FileInfo, error) {
 	return ask(f, f.file.Stat)
 }
 
+// Mount returns the number of the mount that the file was opened in, 0 if the kernel does not tell. From Linux 6.8 on no
+// other mount ever has it; before, one that is mounted after the end of this one may.
+func (f *File) Mount() (uint64, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return ask(f, func() (uint64, error) { return mountOf(f.file) })
+}
+
 // Read implements fs.File.
 func (f *File) Read(p []byte) (int, error) {
 	f.mu.Lock()

@@ -56,6 +56,42 @@ func TestFile(t *testing.T) {
 	}
 }
 
+// TestMount: a file is in one mount whenever it is opened, and files of two file systems are in two.
+func TestMount(t *testing.T) {
+	shm, err := os.CreateTemp("/dev/shm", "")
+	if err != nil {
+		t.Skip(err)
+	}
+	defer os.Remove(shm.Name())
+	defer shm.Close()
+	mount := func(name string) uint64 {
+		t.Helper()
+		f, err := OpenIn(os.DirFS("/"), name[1:], 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		own := f.(*File)
+		number, err := own.Mount()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := own.Close(); err != nil {
+			t.Error(err)
+		}
+		if _, err := own.Mount(); !errors.Is(err, fs.ErrClosed) {
+			t.Errorf("closed: %v", err)
+		}
+		return number
+	}
+	exe, other := mount("/proc/self/exe"), mount(shm.Name())
+	if exe == 0 {
+		t.Skip("mounts have no numbers before Linux 5.8")
+	}
+	if exe == other || exe != mount("/proc/self/exe") || other != mount(shm.Name()) {
+		t.Errorf("mounts %d and %d", exe, other)
+	}
+}
+
 // TestFileLate: a file is waited for so long in all its calls together, and is then asked for nothing more.
 func TestFileLate(t *testing.T) {
 	patient(t)
@@ -70,7 +106,7 @@ func TestFileLate(t *testing.T) {
 			t.Errorf("%v after %v", err, time.Since(begin))
 		}
 		for name, err := range map[string]error{"ReadAt": errorOf(f.ReadAt(make([]byte, 1), 0)), "Read": errorOf(f.Read(make([]byte, 1))),
-			"Stat": errorOf(f.Stat()), "Late": f.Late(), "Close": f.Close()} {
+			"Stat": errorOf(f.Stat()), "Mount": errorOf(f.Mount()), "Late": f.Late(), "Close": f.Close()} {
 			if !Unanswered(err) || err.Error() != "its file system does not answer in time" {
 				t.Errorf("%s: %v", name, err)
 			}

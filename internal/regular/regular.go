@@ -191,15 +191,6 @@ func openat(dir int, name string, flags int) (int, error) {
 	return ignoringEINTR(func() (int, error) { return unix.Openat(dir, name, unix.O_CLOEXEC|flags, 0) })
 }
 
-// ignoringEINTR opens again while that is interrupted. The runtime's signals interrupt what waits for FUSE or NFS.
-func ignoringEINTR(open func() (int, error)) (int, error) {
-	for {
-		if fd, err := open(); !errors.Is(err, unix.EINTR) {
-			return fd, err
-		}
-	}
-}
-
 func pathError(name string, err error) error {
 	return &fs.PathError{Op: "open", Path: name, Err: err}
 }
