@@ -6,7 +6,9 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math"
+	"runtime"
 	"testing"
+	"unsafe"
 
 	"github.com/ksnoop/ksnoop/internal/dw"
 )
@@ -62,6 +64,28 @@ func TestLongStack(t *testing.T) {
 			t.Errorf("stack %d: %d frames, end %d; want %d, end %d", stack, len(frames), end, want, wantEnd)
 		}
 	}
+}
+
+// TestRowMemory: a row that is kept takes the memory of a Row, and nothing of what found it.
+func TestRowMemory(t *testing.T) {
+	const number = 256
+	table := longTable(t, bytes.Repeat([]byte{dw.CFARememberState}, mostRemembered))
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for i := range uint64(number) {
+		left := mostSteps
+		if table.Row(0x1000+i, &left) == nil {
+			t.Fatalf("no row at %#x", 0x1000+i)
+		}
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	one := (int(after.HeapAlloc) - int(before.HeapAlloc)) / number
+	if size := int(unsafe.Sizeof(Row{})); one < size || one > size*3/2 {
+		t.Errorf("a row takes %d bytes, a Row %d", one, size)
+	}
+	runtime.KeepAlive(table)
 }
 
 // TestLongNumber: no more of a number is read than 64 bits take.

@@ -402,6 +402,7 @@ func (t *Table) row(pc uint64, left *int) *Row {
 	if !run.run(body, pc) || run.row.cfa.kind == same {
 		return nil
 	}
-	run.row.Outermost = run.row.regs[common.address].kind == undefined
-	return &run.row
+	row := run.row // a pointer into run would keep all of that
+	row.Outermost = row.regs[common.address].kind == undefined
+	return &row
 }
