@@ -222,6 +222,7 @@ func (s *Symbols) drop() {
 	clear(s.files)
 	clear(s.copies)
 	s.kept = 0
+	s.forgetRows()
 	s.dropNamed()
 	s.dropGenerated()
 }

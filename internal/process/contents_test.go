@@ -37,12 +37,7 @@ func copies(t *testing.T, args ...string) *copying {
 		t.Fatal(err)
 	}
 	c.mapped = mappings.Event{Kind: mappings.Mapped, Time: 2, Start: 0x5000, End: 0x6000, Path: "/bin/victim", BuildID: img.buildID}
-	one := addressOf(t, img, "one")
-	for _, l := range img.loads {
-		if one-l.Vaddr < l.Filesz {
-			c.mapped.Offset = one - l.Vaddr + l.Off
-		}
-	}
+	c.mapped.Offset = offsetOf(t, img, "one")
 	c.symbols = Following(os.DirFS(c.root), NumberedOurs, &c.source, true)
 	return c
 }

@@ -221,6 +221,19 @@ func addressOf(t *testing.T, img *image, name string) uint64 {
 	return 0
 }
 
+// offsetOf returns where a function is in the file.
+func offsetOf(t *testing.T, img *image, name string) uint64 {
+	t.Helper()
+	addr := addressOf(t, img, name)
+	for _, l := range img.loads {
+		if addr-l.Vaddr < l.Filesz {
+			return addr - l.Vaddr + l.Off
+		}
+	}
+	t.Fatalf("%s is in no part of the file", name)
+	return 0
+}
+
 func TestAppendFrame(t *testing.T) {
 	for _, c := range []struct {
 		name  string

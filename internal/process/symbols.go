@@ -34,6 +34,9 @@ type Symbols struct {
 	kept   int // bytes of all copies
 	open   int // files of images that are kept open
 
+	withRows map[*image]struct{} // images that keep rows
+	keptRows int                 // of all of them
+
 	generated map[perfKey]*perfMap
 	heldOpen  int       // directories that are kept open
 	leaving   []leaving // in order of time
@@ -63,7 +66,7 @@ type space struct {
 // newSymbols returns Symbols for the machine whose files are below root.
 func newSymbols(root fs.FS) *Symbols {
 	return &Symbols{root: root, spaces: map[uint32]*space{}, files: map[Version]*contents{}, copies: map[[sha256.Size]byte]*parsed{},
-		named: map[fileID]*alike{}, generated: map[perfKey]*perfMap{}}
+		named: map[fileID]*alike{}, withRows: map[*image]struct{}{}, generated: map[perfKey]*perfMap{}}
 }
 
 // Following returns Symbols that know what source tells of processes, and so name addresses

@@ -39,18 +39,10 @@ func (p *Process) Row(pc uint64, left *int) (*unwind.Row, unwind.Way, unwind.Wha
 	if !ok {
 		return nil, 0, unwind.Mapped
 	}
-	if img.unwind != nil {
-		if row := img.unwind.Row(linked, left); row != nil {
-			return row, unwind.ByTable, unwind.Mapped
-		}
-	}
-	if img.frames != nil {
-		return img.frames.row(linked, left), unwind.ByGo, unwind.Mapped
-	}
-	if img.code != nil {
-		return img.code.row(linked, left), unwind.ByCode, unwind.Mapped
-	}
-	return nil, 0, unwind.Mapped
+	before := img.keptRows()
+	row, way := img.row(linked, left)
+	p.symbols.keepRows(img, img.keptRows()-before)
+	return row, way, unwind.Mapped
 }
 
 // Trampolines are what CPython from 3.12 on writes for each function with -X perf, on amd64

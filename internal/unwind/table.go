@@ -361,6 +361,21 @@ func (t *Table) Row(pc uint64, left *int) *Row {
 	return row
 }
 
+// Kept returns how many look-ups of rows the table keeps.
+func (t *Table) Kept() int {
+	if t == nil {
+		return 0
+	}
+	return len(t.rows)
+}
+
+// Forget forgets the look-ups.
+func (t *Table) Forget() {
+	if t != nil {
+		t.rows = map[uint64]*Row{}
+	}
+}
+
 // Covers reports whether there is an entry for an address.
 func (t *Table) Covers(pc uint64) bool { return t.find(pc) != nil }
 
