@@ -3,6 +3,7 @@
 package debuginfo
 
 import (
+	"cmp"
 	"debug/elf"
 	"errors"
 	"fmt"
@@ -25,33 +26,36 @@ func copyELF(f *os.File, r *room) (m mapped, err error) {
 	if err != nil {
 		return m, fmt.Errorf("copy: %w", err)
 	}
-	if m.copied, err = fillELF(m.data, f, r); err != nil {
+	// A huge page would take 2 MiB where one byte is copied. A kernel without huge pages refuses this.
+	_ = unix.Madvise(m.data, unix.MADV_NOHUGEPAGE)
+	c := &copier{from: f, to: m.data, room: r, pageSize: uint64(os.Getpagesize()), pages: map[uint64]struct{}{}}
+	err = c.fill()
+	if m.copied = c.taken(); err != nil {
 		r.giveBack(m.copied)
 		return mapped{}, errors.Join(err, unix.Munmap(m.data))
 	}
 	return m, nil
 }
 
-// fillELF copies the parts of a file, and returns for how many bytes it has taken room.
-func fillELF(data []byte, f io.ReaderAt, r *room) (taken uint64, err error) {
-	head, err := elfhead.Open(copier{f, data})
-	if err != nil {
-		return 0, err
+// fill copies the parts of the file.
+func (c *copier) fill() error {
+	head, err := elfhead.Open(c)
+	if err := cmp.Or(c.refused, err); err != nil { // Open may take a refusal for the end of the file
+		return err
 	}
 	for _, s := range head.Sections {
 		end := s.Offset + s.FileSize
-		if !wanted(s) || end < s.Offset || end > uint64(len(data)) {
+		if !wanted(s) || end < s.Offset || end > uint64(len(c.to)) {
 			continue
 		}
-		if err := r.take(s.FileSize); err != nil {
-			return taken, err
+		if err := c.take(s.Offset, end); err != nil {
+			return err
 		}
-		taken += s.FileSize
-		if _, err := f.ReadAt(data[s.Offset:end], int64(s.Offset)); err != nil {
-			return taken, fmt.Errorf("section %s: %w", s.Name, err)
+		if _, err := c.from.ReadAt(c.to[s.Offset:end], int64(s.Offset)); err != nil {
+			return fmt.Errorf("section %s: %w", s.Name, err)
 		}
 	}
-	return taken, nil
+	return nil
 }
 
 func wanted(s *elf.Section) bool {
@@ -66,15 +70,44 @@ func wanted(s *elf.Section) bool {
 
 // A copier reads a file, and keeps what it has read at the same place in memory.
 type copier struct {
-	from io.ReaderAt
-	to   []byte
+	from     io.ReaderAt
+	to       []byte
+	room     *room
+	pageSize uint64
+	pages    map[uint64]struct{} // for which room was taken
+	refused  error               // there was no room for what was read
 }
 
 // ReadAt implements io.ReaderAt.
-func (c copier) ReadAt(p []byte, off int64) (int, error) {
-	n, err := c.from.ReadAt(p, off)
-	if off >= 0 && off < int64(len(c.to)) {
-		copy(c.to[off:], p[:n])
+func (c *copier) ReadAt(p []byte, off int64) (int, error) {
+	if off < 0 || off >= int64(len(c.to)) {
+		return c.from.ReadAt(p, off)
 	}
+	if err := c.take(uint64(off), min(uint64(off)+uint64(len(p)), uint64(len(c.to)))); err != nil {
+		c.refused = err
+		return 0, err
+	}
+	n, err := c.from.ReadAt(p, off)
+	copy(c.to[off:], p[:n])
 	return n, err
 }
+
+// take takes room for the pages of a part. Parts may be in the same page, and one byte takes all of it.
+func (c *copier) take(from, end uint64) error {
+	if from == end {
+		return nil
+	}
+	for page := from / c.pageSize; page <= (end-1)/c.pageSize; page++ {
+		if _, known := c.pages[page]; known {
+			continue
+		}
+		if err := c.room.take(c.pageSize); err != nil {
+			return err
+		}
+		c.pages[page] = struct{}{}
+	}
+	return nil
+}
+
+// taken returns for how many bytes room was taken.
+func (c *copier) taken() uint64 { return uint64(len(c.pages)) * c.pageSize }
