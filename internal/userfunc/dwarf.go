@@ -39,6 +39,7 @@ var (
 	errNoDebugInfo = fmt.Errorf("%w: the file has no debug info (gcc -g), and none is installed for it", ErrNoTypes)
 	errNotC        = fmt.Errorf("%w: it is not written in C", ErrNoTypes)
 	errNotDebugged = fmt.Errorf("%w: debug info does not describe it", ErrNoTypes)
+	errLinesOnly   = fmt.Errorf("%w: debug info has only lines and names of functions (gcc -g1, clang -gline-tables-only)", ErrNoTypes)
 )
 
 // languages are those whose functions are called as C's are, by DW_AT_language. It is never changed.
@@ -51,7 +52,7 @@ func (f *File) Types(fns []Function) (*Types, error) {
 		return nil, err
 	}
 	types := dw.NewTypes(data)
-	c := typeCollector{data: data, reader: data.Reader(), types: types, maker: typeMaker{arch: f.arch, types: types, made: map[dwarf.Type]btf.Type{}, named: map[string]btf.Type{}}, units: map[dwarf.Offset]map[uint64]dwarf.Offset{}}
+	c := typeCollector{data: data, reader: data.Reader(), types: types, maker: typeMaker{arch: f.arch, types: types, made: map[dwarf.Type]btf.Type{}, named: map[string]btf.Type{}}, units: map[dwarf.Offset]*unit{}}
 	t := &Types{Functions: map[uint64]uint32{}}
 	b, err := btf.NewBuilder(nil, nil)
 	if err != nil {
@@ -146,10 +147,21 @@ type typeCollector struct {
 	reader *dwarf.Reader // of units
 	types  *dw.Types
 	maker  typeMaker
-	units  map[dwarf.Offset]map[uint64]dwarf.Offset // functions by address, of units that were read
-	order  []dwarf.Offset                           // of units
-	ranges int                                      // parts of functions that were read
+	units  map[dwarf.Offset]*unit // those that were read
+	order  []dwarf.Offset         // of units
+	ranges int                    // parts of functions that were read
 }
+
+// A unit is what is known of a unit of debug info.
+type unit struct {
+	functions  map[uint64]dwarf.Offset // by address
+	begin, end dwarf.Offset            // the unit itself, and the last entry directly below it
+	typed      bool                    // it has types, so what has none is void
+}
+
+// describes reports whether a function without a type, parameters and a prototype is known to have none.
+// A definition without a prototype, as void f() {}, looks as all do in a unit that has only lines.
+func (u *unit) describes(fn dwarf.Offset) bool { return u.typed && u.begin < fn && fn <= u.end }
 
 // function returns a function with its parameters and what these lead to.
 func (c *typeCollector) function(fn *Function) (*btf.Func, error) {
@@ -170,33 +182,40 @@ func (c *typeCollector) function(fn *Function) (*btf.Func, error) {
 	if err != nil {
 		return nil, err
 	}
-	off, ok := inUnit[fn.Addr]
+	off, ok := inUnit.functions[fn.Addr]
 	if !ok {
 		return nil, errNotDebugged
 	}
-	return c.signature(off, fn.Name)
+	return c.signature(off, fn.Name, inUnit)
 }
 
-// unit returns the functions of a unit.
-func (c *typeCollector) unit(unit *dwarf.Entry) (map[uint64]dwarf.Offset, error) {
-	if known, ok := c.units[unit.Offset]; ok {
+// unit returns what is known of the unit at an entry.
+func (c *typeCollector) unit(at *dwarf.Entry) (*unit, error) {
+	if known, ok := c.units[at.Offset]; ok {
 		return known, nil
 	}
-	found := map[uint64]dwarf.Offset{}
-	for e, err := range c.children(unit.Offset) {
+	found := &unit{functions: map[uint64]dwarf.Offset{}, begin: at.Offset}
+	for e, err := range c.children(at.Offset) {
 		if err != nil {
 			return nil, err
 		}
+		found.end = e.Offset
+		found.typed = found.typed || typed(e)
 		if e.Tag != dwarf.TagSubprogram {
 			continue
 		}
-		if at, ok := c.begins(e); ok {
-			found[at] = e.Offset
+		if begin, ok := c.begins(e); ok {
+			found.functions[begin] = e.Offset
 		}
 	}
-	c.units[unit.Offset] = found
-	c.order = append(c.order, unit.Offset)
+	c.units[at.Offset] = found
+	c.order = append(c.order, at.Offset)
 	return found, nil
+}
+
+// typed reports whether an entry has what is left out where debug info has only lines.
+func typed(e *dwarf.Entry) bool {
+	return e.Val(dwarf.AttrType) != nil || e.Val(dwarf.AttrPrototyped) != nil
 }
 
 // mostRanges is how many parts of functions are read of one file. Many functions can name one long list.
@@ -267,8 +286,8 @@ func seekSibling(r *dwarf.Reader, e *dwarf.Entry) bool {
 	return ok
 }
 
-// signature returns the function at an entry, or at the one that it is an instance of.
-func (c *typeCollector) signature(off dwarf.Offset, name string) (*btf.Func, error) {
+// signature returns the function at an entry of a unit, or at the one that it is an instance of, which may be in another unit (LTO).
+func (c *typeCollector) signature(off dwarf.Offset, name string, in *unit) (*btf.Func, error) {
 	const most = 4 // an instance, the function, its declaration
 	for range most {
 		r := c.data.Reader()
@@ -314,6 +333,9 @@ func (c *typeCollector) signature(off dwarf.Offset, name string) (*btf.Func, err
 			case dwarf.TagUnspecifiedParameters:
 				proto.Params = append(proto.Params, btf.FuncParam{Type: &btf.Void{}})
 			}
+		}
+		if len(proto.Params) == 0 && !typed(e) && !in.describes(off) {
+			return nil, errLinesOnly
 		}
 		return &btf.Func{Name: identifier(name), Type: proto, Linkage: btf.GlobalFunc}, nil
 	}

@@ -4,6 +4,7 @@ package userfunc
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -309,5 +310,68 @@ func TestParts(t *testing.T) {
 		if protos["handle.cold"] != nil {
 			t.Errorf("DWARF %d: the part of a function has types", version)
 		}
+	}
+}
+
+// TestLinesOnly: debug info that has only lines names functions as if they took and returned nothing.
+func TestLinesOnly(t *testing.T) {
+	const source = `
+static inline __attribute__((always_inline)) int inner(int x) { __asm__ volatile(""); return 3 * x; }
+__attribute__((noinline)) int take(int x, int y) { return inner(x) + y; }
+__attribute__((noinline)) void none(void) { inner(1); }
+__attribute__((noinline)) void old() { inner(2); }
+int main(int argc, char **argv) { none(); old(); return take(argc, **argv); }
+`
+	whole := map[string]string{"take": "int take(int x, int y);", "none": "void none(void);", "old": "void old(void);"}
+	lines := map[string]string{}
+	// The entries that describe functions are then in another unit than their code, and whether that has types is not known.
+	otherUnit := map[string]string{"take": whole["take"], "none": whole["none"]}
+	for _, tt := range []struct {
+		command string
+		want    map[string]string
+	}{
+		{"gcc -g -O2", whole},
+		{"gcc -g -O0", whole},
+		{"gcc -g -O2 -flto", otherUnit},
+		{"gcc -g1 -O2", lines},
+		{"gcc -g1 -O0", lines},
+		{"gcc -gdwarf-4 -g1 -O2", lines},
+		{"gcc -g1 -O2 -flto", lines},
+		{"clang -g -O2", whole},
+		{"clang -g1 -O2", lines},
+		{"clang -gline-tables-only -O2", lines},
+		{"clang -gline-tables-only -O2 -fdebug-info-for-profiling", lines},
+		{"clang -gline-tables-only -O0", lines},
+	} {
+		t.Run(tt.command, func(t *testing.T) {
+			dir := t.TempDir()
+			in, file := filepath.Join(dir, "lines.c"), filepath.Join(dir, "lines")
+			if err := os.WriteFile(in, []byte(source), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			compiler := strings.Fields(tt.command)
+			output(t, compiler[0], append(compiler[1:], "-o", file, in)...)
+			f, err := Open(file, runtime.GOARCH)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range []string{"take", "none", "old"} {
+				types, err := f.Types(f.Named(name))
+				if tt.want[name] == "" {
+					if !errors.Is(err, ErrNoTypes) {
+						t.Errorf("%s: %v", name, err)
+					}
+					continue
+				}
+				if err != nil || len(types.Functions) != 1 {
+					t.Errorf("%s: %+v, %v", name, types, err)
+					continue
+				}
+				protos, _ := typesOf(t, file, runtime.GOARCH, name)
+				if got := string(btfprint.AppendFunc(nil, name, protos[name])); got != tt.want[name] {
+					t.Errorf("%s\nwant %s", got, tt.want[name])
+				}
+			}
+		})
 	}
 }
