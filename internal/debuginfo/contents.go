@@ -5,6 +5,7 @@ package debuginfo
 import (
 	"bytes"
 	"debug/elf"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -38,7 +39,7 @@ func newFile(data []byte, r *room) (*elfFile, error) {
 // fill finds the sections for some slots. It takes room for all of them before it decompresses any.
 func (f *elfFile) fill(slots map[string]*[]byte) error {
 	for _, s := range f.Sections {
-		if _, ok := slots[s.Name]; ok && s.Type != elf.SHT_NOBITS {
+		if _, ok := slots[elfhead.DebugName(s)]; ok && s.Type != elf.SHT_NOBITS {
 			if err := f.choose(s); err != nil {
 				return err
 			}
@@ -53,7 +54,7 @@ func (f *elfFile) fill(slots map[string]*[]byte) error {
 		}
 		n, err := f.expands(s)
 		if err != nil {
-			return fmt.Errorf("section %s: %w", name, err)
+			return fmt.Errorf("section %s: %w", s.Name, err)
 		}
 		found, sum = append(found, s), sum+n
 	}
@@ -65,7 +66,7 @@ func (f *elfFile) fill(slots map[string]*[]byte) error {
 		if err != nil {
 			return fmt.Errorf("section %s: %w", s.Name, err)
 		}
-		*slots[s.Name] = b
+		*slots[elfhead.DebugName(s)] = b
 	}
 	return nil
 }
@@ -73,15 +74,16 @@ func (f *elfFile) fill(slots map[string]*[]byte) error {
 // choose decides between sections of one name. Compilers put each unit of types into a section of its own
 // (-fdebug-types-section), in a group of which the linker keeps one. Nothing of them is needed here.
 func (f *elfFile) choose(s *elf.Section) error {
-	old := f.filled[s.Name]
+	name := elfhead.DebugName(s)
+	old := f.filled[name]
 	switch {
 	case old == nil, old.Flags&elf.SHF_GROUP != 0 && s.Flags&elf.SHF_GROUP == 0:
-		f.filled[s.Name] = s
+		f.filled[name] = s
 	case s.Flags&elf.SHF_GROUP != 0:
-	case strings.HasSuffix(s.Name, ".dwo"): // no groups are left there; units of types are first
-		f.filled[s.Name] = s
+	case strings.HasSuffix(name, ".dwo"): // no groups are left there; units of types are first
+		f.filled[name] = s
 	default:
-		return fmt.Errorf("several sections %s", s.Name)
+		return fmt.Errorf("several sections %s", name)
 	}
 	return nil
 }
@@ -101,18 +103,22 @@ func (f *elfFile) contents(s *elf.Section) ([]byte, error) {
 // read returns a section that has passed expands, and for which there is room.
 func (f *elfFile) read(s *elf.Section) ([]byte, error) {
 	stored := f.data[s.Offset : s.Offset+s.FileSize]
-	if s.Flags&elf.SHF_COMPRESSED == 0 {
+	if !isCompressed(s) {
 		return stored, nil
 	}
-	likely := int(min(s.Size, 8*s.FileSize))
+	size, err := f.expands(s)
+	if err != nil {
+		return nil, err
+	}
+	likely := int(min(size, 8*s.FileSize))
 	header := cursor{b: stored}
-	if kind := elf.CompressionType(header.u32()); kind == elf.COMPRESS_ZSTD {
+	if kind := elf.CompressionType(header.u32()); kind == elf.COMPRESS_ZSTD && !oldCompressed(s) {
 		header.skip(compressedHeader - 4)
-		return decompressZstd(header.b[header.pos:], likely, s.Size)
+		return decompressZstd(header.b[header.pos:], likely, size)
 	}
 	var b bytes.Buffer
 	b.Grow(likely)
-	if _, err := io.Copy(&b, io.LimitReader(s.Open(), int64(s.Size))); err != nil {
+	if _, err := io.Copy(&b, io.LimitReader(s.Open(), int64(size))); err != nil {
 		return nil, fmt.Errorf("decompress: %w", err)
 	}
 	return b.Bytes(), nil
@@ -125,13 +131,28 @@ func (f *elfFile) expands(s *elf.Section) (uint64, error) {
 	if s.Offset > uint64(len(f.data)) || s.FileSize > uint64(len(f.data))-s.Offset {
 		return 0, errors.New("beyond the end of the file")
 	}
-	if s.Flags&elf.SHF_COMPRESSED == 0 {
+	if !isCompressed(s) {
 		return 0, nil
 	}
-	if most := min(1<<31, 1032*s.FileSize); s.Size > most {
-		return 0, fmt.Errorf("%d bytes when decompressed", s.Size)
+	size := s.Size
+	if oldCompressed(s) {
+		stored := f.data[s.Offset : s.Offset+s.FileSize]
+		if len(stored) < oldHeader || string(stored[:4]) != "ZLIB" {
+			return 0, errors.New("its name says that it is compressed, and its contents are not")
+		}
+		size = binary.BigEndian.Uint64(stored[4:])
 	}
-	return s.Size, nil
+	if most := min(1<<31, 1032*s.FileSize); size > most {
+		return 0, fmt.Errorf("%d bytes when decompressed", size)
+	}
+	return size, nil
+}
+
+func isCompressed(s *elf.Section) bool { return s.Flags&elf.SHF_COMPRESSED != 0 || oldCompressed(s) }
+
+// oldCompressed reports whether a section is compressed in GNU's old way (gcc -gz=zlib-gnu, and Go before 1.19), which only its name tells.
+func oldCompressed(s *elf.Section) bool {
+	return s.Flags&elf.SHF_COMPRESSED == 0 && strings.HasPrefix(s.Name, ".zdebug_")
 }
 
 // take takes room for what is decompressed. All sections together reach less than one can, and may be the same bytes of
@@ -156,6 +177,9 @@ func (f *elfFile) take(n uint64) error {
 
 // compressedHeader is the size of an Elf64_Chdr, in bytes.
 const compressedHeader = 24
+
+// oldHeader is the size of what is in front of contents that are compressed in GNU's old way: "ZLIB", and how many bytes come out, big-endian.
+const oldHeader = 12
 
 // decompressZstd does the same as debug/elf, four times as fast.
 func decompressZstd(b []byte, likely int, most uint64) ([]byte, error) {

@@ -51,7 +51,7 @@ func small(tb testing.TB, flags ...string) []byte {
 // shapes are builds that lead to different parts of the reader.
 var shapes = [][]string{
 	{"-g", "-gdwarf-5"}, {"-g", "-gdwarf-4"}, {"-g", "-gdwarf-2"}, {"-g", "-gdwarf-5", "-gdwarf64"},
-	{"-g", "-fno-asynchronous-unwind-tables"}, {"-g", "-gz=zlib"}, {"-g", "-ffunction-sections"}, {"-g", "zstd"},
+	{"-g", "-fno-asynchronous-unwind-tables"}, {"-g", "-gz=zlib"}, {"-g", "-gz=zlib-gnu"}, {"-g", "-ffunction-sections"}, {"-g", "zstd"},
 }
 
 // use calls everything that reads the file.

@@ -206,3 +206,33 @@ func TestRelocatedHole(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestOldCompressed: what GNU's old way of compressing claims is checked like what SHF_COMPRESSED does, and takes room.
+func TestOldCompressed(t *testing.T) {
+	const size = 1 << 20
+	packed := compressed(t, make([]byte, size))[compressedHeader:]
+	header := func(n uint64) []byte { return binary.BigEndian.AppendUint64([]byte("ZLIB"), n) }
+	for name, tt := range map[string]struct {
+		contents []byte
+		most     int64
+		want     string
+	}{
+		"as it says":     {append(header(size), packed...), size, "debug info of more than 64 times"},
+		"not compressed": {make([]byte, 100), size, "section .zdebug_info: its name says that it is compressed, and its contents are not"},
+		"cut":            {header(1)[:11], size, "its contents are not"},
+		"too much":       {append(header(1<<40), packed...), size, "section .zdebug_info: 1099511627776 bytes when decompressed"},
+		"no room":        {append(append(header(size), packed...), make([]byte, size/64)...), size - 1, "takes more than 0 MiB of memory (what is not compressed takes less"},
+		"room":           {append(append(header(size), packed...), make([]byte, size/64)...), size, "no debug info"}, // no abbreviations
+	} {
+		t.Run(name, func(t *testing.T) {
+			data := written(t, elf.ET_DYN, part{name: ".zdebug_info", kind: elf.SHT_PROGBITS, contents: tt.contents})
+			memory := NewMemory(tt.most)
+			if _, err := newInfo(data, Options{Memory: memory}, nil); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%v, want %q", err, tt.want)
+			}
+			if left := memory.left.Load(); left != tt.most {
+				t.Errorf("%d bytes of %d are left", left, tt.most)
+			}
+		})
+	}
+}

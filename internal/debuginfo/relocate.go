@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/ksnoop/ksnoop/internal/elfhead"
 )
 
 // relocate applies the relocations of an object file or a kernel module to the sections of
@@ -19,8 +21,9 @@ func (f *elfFile) relocate(slots map[string]*[]byte, bases []uint64) error {
 			continue
 		}
 		target := f.Sections[rel.Info]
-		slot, ok := slots[target.Name]
-		if !ok || f.filled[target.Name] != target || !strings.HasPrefix(target.Name, ".debug_") {
+		name := elfhead.DebugName(target)
+		slot, ok := slots[name]
+		if !ok || f.filled[name] != target || !strings.HasPrefix(name, ".debug_") {
 			continue
 		}
 		if rel.Type == elf.SHT_REL || int(rel.Link) >= len(f.Sections) {
@@ -38,7 +41,7 @@ func (f *elfFile) relocate(slots map[string]*[]byte, bases []uint64) error {
 		if err != nil {
 			return fmt.Errorf("section %s: %w", f.Sections[rel.Link].Name, err)
 		}
-		if target.Flags&elf.SHF_COMPRESSED == 0 {
+		if !isCompressed(target) {
 			if err := f.room.take(uint64(len(*slot))); err != nil {
 				return fmt.Errorf("section %s: %w", target.Name, err)
 			}

@@ -6,6 +6,8 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
+
+	"github.com/ksnoop/ksnoop/internal/elfhead"
 )
 
 // sections are parts of the mapped file, or copies if they had to be decompressed or
@@ -52,7 +54,7 @@ var ErrNone = errors.New("no debug info")
 // readSections finds the sections with debug info in an ELF file.
 func (f *elfFile) readSections() (*sections, error) {
 	if f.Class != elf.ELFCLASS64 || f.Data != elf.ELFDATA2LSB {
-		if f.Section(".debug_info") == nil {
+		if elfhead.DebugInfo(f.File) == nil {
 			return nil, ErrNone
 		}
 		return nil, fmt.Errorf("neither 64 bits nor little-endian: %v, %v", f.Class, f.Data)

@@ -93,7 +93,26 @@ func checkTexts(section []byte) error {
 }
 
 func isDebug(s *elf.Section) bool {
-	return strings.HasPrefix(s.Name, ".debug_") || strings.HasPrefix(s.Name, ".zdebug_")
+	return strings.HasPrefix(DebugName(s), ".debug_")
+}
+
+// DebugName returns the name of a section, without the z that GNU's old way of compressing puts into those of debug info:
+// .debug_info for .zdebug_info.
+func DebugName(s *elf.Section) string {
+	if rest, ok := strings.CutPrefix(s.Name, ".zdebug_"); ok {
+		return ".debug_" + rest
+	}
+	return s.Name
+}
+
+// DebugInfo returns the section .debug_info, whatever it is called, or nil.
+func DebugInfo(f *elf.File) *elf.Section {
+	for _, s := range f.Sections {
+		if DebugName(s) == ".debug_info" {
+			return s
+		}
+	}
+	return nil
 }
 
 // sizeOf returns the size of a section when it is decompressed. GNU's old way of compressing has it in front

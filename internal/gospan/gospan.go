@@ -128,7 +128,7 @@ func (l *Layout) tls(f *elf.File, into uint64) {
 
 // types finds the members of a span.
 func (l *Layout) types(ctx context.Context, f *elf.File) error {
-	if f.Section(".debug_info") == nil && f.Section(".zdebug_info") == nil {
+	if elfhead.DebugInfo(f) == nil {
 		return errors.New("it has no debug info: build it without -ldflags=-w")
 	}
 	d, err := elfhead.DWARF(f, mostDebug)

@@ -126,7 +126,7 @@ func (l *Lines) there(f *described) bool {
 	if err != nil {
 		return false
 	}
-	s := head.Section(".debug_info")
+	s := elfhead.DebugInfo(head)
 	return s != nil && s.Type != elf.SHT_NOBITS
 }
 

@@ -197,7 +197,7 @@ func check(file io.ReaderAt, id BuildID) *Refusal {
 		return &Refusal{Why: OtherKernel, ID: own}
 	}
 	// If the debug info was split off, the section may remain without contents.
-	s := f.Section(".debug_info")
+	s := elfhead.DebugInfo(f)
 	if s == nil || s.Type == elf.SHT_NOBITS || s.Size == 0 {
 		return &Refusal{Why: NoDebugInfo}
 	}

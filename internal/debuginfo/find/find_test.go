@@ -23,12 +23,16 @@ type elfContents struct {
 	notes  []byte
 	debug  []byte
 	nobits bool // .debug_info has been split off
+	old    bool // it is called .zdebug_info
 }
 
 // elfFile writes an ELF file of this machine's byte order.
 func elfFile(c elfContents) []byte {
 	const headerSize, sectionSize = 64, 64
 	names := "\x00.notes\x00.debug_info\x00.shstrtab\x00"
+	if c.old {
+		names = "\x00.notes\x00.zdebug_info\x00.shstrtab\x00"
+	}
 	data := elf.ELFDATA2LSB
 	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
 		data = elf.ELFDATA2MSB
@@ -46,7 +50,7 @@ func elfFile(c elfContents) []byte {
 	}
 	add(1, elf.SHT_NOTE, len(c.notes))
 	add(8, debugType, len(c.debug))
-	add(20, elf.SHT_STRTAB, len(names))
+	add(uint32(strings.Index(names, ".shstrtab")), elf.SHT_STRTAB, len(names))
 	header := elf.Header64{
 		Ident: [16]byte{0x7f, 'E', 'L', 'F', byte(elf.ELFCLASS64), byte(data), 1},
 		Type:  uint16(elf.ET_REL), Machine: uint16(elf.EM_X86_64), Version: 1, Ehsize: headerSize,
@@ -98,6 +102,7 @@ func TestCheck(t *testing.T) {
 		text string
 	}{
 		{"good", elfFile(elfContents{notes: own, debug: []byte("DWARF")}), 0, ""},
+		{"compressed in GNU's old way", elfFile(elfContents{notes: own, debug: []byte("ZLIB"), old: true}), 0, ""},
 		{"empty", nil, NotELF, "the file: no ELF file: EOF"},
 		{"text", []byte("not an ELF file, but a text of some length"), NotELF, ""},
 		{"cut", elfFile(elfContents{notes: own})[:70], NotELF, ""},
