@@ -66,7 +66,9 @@ func (f *File) Types(fns []Function) (*Types, error) {
 			return nil, c.maker.err
 		}
 		if why != nil {
-			err = why
+			if err == nil || errors.Is(err, ErrNoTypes) { // what is wrong says more than what is not there
+				err = why
+			}
 			continue
 		}
 		id, why := b.Add(made)
@@ -169,11 +171,12 @@ func (c *typeCollector) function(fn *Function) (*btf.Func, error) {
 		return nil, errNotDebugged // a copy that the compiler made with other parameters
 	}
 	unit, err := c.reader.SeekPC(fn.Addr)
-	if err != nil {
-		if !errors.Is(err, dwarf.ErrUnknownPC) {
-			c.reader = c.data.Reader() // units before a broken one can be read
-		}
+	switch {
+	case errors.Is(err, dwarf.ErrUnknownPC):
 		return nil, errNotDebugged
+	case err != nil:
+		c.reader = c.data.Reader() // units before a broken one can be read
+		return nil, undecoded(err)
 	}
 	if lang, _ := unit.Val(dwarf.AttrLanguage).(int64); !languages[lang] {
 		return nil, errNotC
@@ -241,6 +244,9 @@ func (c *typeCollector) begins(fn *dwarf.Entry) (uint64, bool) {
 	return parts[0][0] + uint64(off), true
 }
 
+// undecoded says what it is that cannot be decoded: debug/dwarf does not always.
+func undecoded(err error) error { return fmt.Errorf("its debug info: %w", err) }
+
 // mostNested is how many entries are within each other below the one whose children are read.
 const mostNested = 1000
 
@@ -253,11 +259,18 @@ func (c *typeCollector) children(of dwarf.Offset) func(yield func(*dwarf.Entry, 
 		r := c.data.Reader()
 		r.Seek(of)
 		parent, err := r.Next()
-		if err != nil || parent == nil || !parent.Children {
+		if err != nil {
+			yield(nil, undecoded(err))
+			return
+		}
+		if parent == nil || !parent.Children {
 			return
 		}
 		for depth := 0; ; {
 			e, err := r.Next()
+			if err != nil {
+				err = undecoded(err)
+			}
 			if depth > mostNested {
 				err = errNested
 			}
@@ -293,8 +306,11 @@ func (c *typeCollector) signature(off dwarf.Offset, name string, in *unit) (*btf
 		r := c.data.Reader()
 		r.Seek(off)
 		e, err := r.Next()
-		if err != nil || e == nil {
-			return nil, errors.Join(errNotDebugged, err)
+		if err != nil {
+			return nil, undecoded(err)
+		}
+		if e == nil {
+			return nil, errNotDebugged
 		}
 		if err := dw.Shared(e); err != nil {
 			return nil, err

@@ -7,9 +7,11 @@ import (
 	"debug/dwarf"
 	"debug/elf"
 	"encoding/binary"
+	"errors"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -141,6 +143,58 @@ func TestNested(t *testing.T) {
 			}
 			if got != tt.want || err != tt.err {
 				t.Errorf("%d entries, %v, want %d, %v", got, err, tt.want, tt.err)
+			}
+		})
+	}
+}
+
+// TestUndecoded: debug info that cannot be decoded is not taken for debug info that is not there.
+func TestUndecoded(t *testing.T) {
+	dir := t.TempDir()
+	source, built := filepath.Join(dir, "f.c"), filepath.Join(dir, "f")
+	if err := os.WriteFile(source, []byte("int f(int a) { return a; }\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	output(t, "gcc", "-g", "-gdwarf-4", "-shared", "-nostdlib", "-o", built, source)
+	good, err := os.ReadFile(built)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := elf.NewFile(bytes.NewReader(good))
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := e.DWARF()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tag := range map[string]dwarf.Tag{"the unit": dwarf.TagCompileUnit, "a function": dwarf.TagSubprogram, "a parameter": dwarf.TagFormalParameter} {
+		t.Run(name, func(t *testing.T) {
+			r := data.Reader()
+			at := dwarf.Offset(0)
+			for at == 0 {
+				next, err := r.Next()
+				if err != nil || next == nil {
+					t.Fatalf("no %v: %v", tag, err)
+				}
+				if next.Tag == tag {
+					at = next.Offset
+				}
+			}
+			bad := bytes.Clone(good)
+			bad[e.Section(".debug_info").Offset+uint64(at)] = 0x7f // no such abbreviation
+			file := filepath.Join(t.TempDir(), "bad")
+			if err := os.WriteFile(file, bad, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			f, err := Open(file, runtime.GOARCH)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, names := range []string{"f", "*"} {
+				if types, err := f.Types(f.Named(names)); err == nil || errors.Is(err, ErrNoTypes) || !strings.Contains(err.Error(), "its debug info: decoding dwarf section info at offset") {
+					t.Errorf("%s: %+v, %v", names, types, err)
+				}
 			}
 		})
 	}
