@@ -661,6 +661,7 @@ type fakeReader struct {
 	*heldThing
 	deadline bool
 	flushed  atomic.Bool
+	closed   atomic.Bool
 }
 
 func (r *fakeReader) ReadInto(rec *ringbuf.Record) error {
@@ -691,7 +692,16 @@ func (r *fakeReader) Flush() error {
 	return nil
 }
 
+func (r *fakeReader) Close() error {
+	r.closed.Store(true)
+	return r.heldThing.Close()
+}
+
+// AvailableBytes looks into memory that is not there after Close.
 func (r *fakeReader) AvailableBytes() int {
+	if r.closed.Load() {
+		panic("the reader is closed")
+	}
 	r.k.mu.Lock()
 	defer r.k.mu.Unlock()
 	return len(r.k.sent) * 64

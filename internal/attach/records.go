@@ -149,5 +149,12 @@ func (t *Tracer) linger(ctx context.Context, idle bool) {
 	}
 }
 
-// Pending returns how many bytes of records wait to be read.
-func (t *Tracer) Pending() int { return t.reader.AvailableBytes() }
+// Pending returns how many bytes of records wait to be read. From Close on there are none.
+func (t *Tracer) Pending() int {
+	t.looking.Lock()
+	defer t.looking.Unlock()
+	if t.closed {
+		return 0
+	}
+	return t.reader.AvailableBytes()
+}

@@ -175,6 +175,39 @@ func TestStop(t *testing.T) {
 	}
 }
 
+// TestClosed: while a tracer is closed, and afterwards, whoever ends ksnoop at once may ask it for what that takes.
+func TestClosed(t *testing.T) {
+	k := newFake(t)
+	tracer := k.attached()
+	k.sent = [][]byte{{1}}
+	if n := tracer.Pending(); n == 0 {
+		t.Error("no record waits")
+	}
+	asking, asked := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(asked)
+		for i := 0; tracer.Pending() > 0; i++ {
+			if i == 0 {
+				close(asking)
+			}
+		}
+	}()
+	<-asking
+	if err := tracer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	<-asked
+	if n := tracer.Pending(); n != 0 {
+		t.Errorf("%d bytes wait in a buffer that is gone", n)
+	}
+	if _, err := tracer.Counters(); !errors.Is(err, errDetached) {
+		t.Errorf("counters: %v", err)
+	}
+	if err := errors.Join(tracer.Stop(), tracer.Detach()); err != nil || tracer.Uncounted() || tracer.Cut() != 0 {
+		t.Errorf("%v; uncounted %v, %d cut", err, tracer.Uncounted(), tracer.Cut())
+	}
+}
+
 // TestForks: new tasks are followed where no task is preempted, but for kernels whose maps must not take memory there.
 func TestForks(t *testing.T) {
 	for release, want := range map[string]string{"7.3.4": "sched_wakeup_new", "6.1.0": "sched_wakeup_new", "6.0.19": "sched_process_fork", "5.15.0": "sched_process_fork", "": "sched_process_fork"} {

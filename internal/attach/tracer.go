@@ -87,6 +87,9 @@ type Tracer struct {
 	// counting guards uncounted, and detached, which says that probes are being taken off, or were.
 	counting sync.Mutex
 	detached bool
+	// looking guards closed: that Pending no longer looks into the buffer, whose memory goes with the reader.
+	looking sync.Mutex
+	closed  bool
 }
 
 // errDetached is why nothing is known of what the kernel has skipped.
@@ -663,10 +666,14 @@ func (t *Tracer) Detach() error {
 	return err
 }
 
-// Close detaches all probes and frees everything else.
+// Close detaches all probes and frees everything else. Another goroutine may call Pending, Cut, Stop, Counters, Uncounted and
+// Detach meanwhile, and afterwards: who ends ksnoop at once does.
 func (t *Tracer) Close() error {
 	err := t.Detach()
 	if t.reader != nil {
+		t.looking.Lock() // until who looks into the buffer at the moment has done so
+		t.closed = true
+		t.looking.Unlock()
 		err = errors.Join(err, t.reader.Close())
 	}
 	for _, h := range t.objects {
