@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -283,6 +284,39 @@ func TestAgentAnswers(t *testing.T) {
 		if (err == nil) != (c.address == socket) {
 			t.Errorf("%s: the socket: %v", c.address, err)
 		}
+	}
+}
+
+// TestAgentEnds: a SIGTERM that comes during a reload, behind any number of hang-ups, ends the agent. A hang-up during a
+// reload makes another one.
+func TestAgentEnds(t *testing.T) {
+	seen := make(chan os.Signal, 16)
+	signal.Notify(seen, unix.SIGHUP, unix.SIGTERM)
+	defer signal.Stop(seen)
+	signals := takeAgentSignals()
+	defer signals.giveBack()
+	send := func(s unix.Signal) {
+		if err := unix.Kill(os.Getpid(), s); err != nil {
+			t.Fatal(err)
+		}
+		<-seen                 // so that the kernel does not make one of several
+		signal.Notify(seen, s) // which waits until all channels have it
+	}
+	reloads := 0
+	send(unix.SIGHUP)
+	signals.reloadUntilEnd(func() {
+		for range 8 {
+			send(unix.SIGHUP)
+		}
+		switch reloads++; reloads {
+		case 3:
+			send(unix.SIGTERM)
+		case 4:
+			t.Fatal("the SIGTERM is lost")
+		}
+	})
+	if reloads != 3 {
+		t.Errorf("%d reloads", reloads)
 	}
 }
 

@@ -49,8 +49,7 @@ func (s *server) Close() {
 
 // run runs the agent until a signal ends it.
 func (f *agentFlags) run(stderr io.Writer) (err error) {
-	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, os.Interrupt, unix.SIGTERM, unix.SIGHUP)
+	signals := takeAgentSignals()
 	signal.Stop(ignored)
 	config, err := f.read()
 	if err != nil {
@@ -72,18 +71,46 @@ func (f *agentFlags) run(stderr io.Writer) (err error) {
 	}
 	s.apply(config)
 	tellManager("READY=1")
-	for sig := range signals {
-		if sig != syscall.SIGHUP {
-			break
-		}
-		s.reload()
-	}
+	signals.reloadUntilEnd(s.reload)
 	tellManager("STOPPING=1")
 	s.supervisor.Close()
 	if s.server != nil {
 		s.server.Close()
 	}
 	return nil
+}
+
+// agentSignals are what tells an agent to end or to reload. Each kind has a channel of its own, since the runtime drops signals
+// that a channel has no room for, and a reload takes as long as requests take to end. One of a kind is enough: a reload
+// that has not begun reads the newest file.
+type agentSignals struct{ ends, hangUps chan os.Signal }
+
+func takeAgentSignals() agentSignals {
+	s := agentSignals{make(chan os.Signal, 1), make(chan os.Signal, 1)}
+	signal.Notify(s.ends, os.Interrupt, unix.SIGTERM)
+	signal.Notify(s.hangUps, unix.SIGHUP)
+	return s
+}
+
+// giveBack has the signals do what they do by default.
+func (s agentSignals) giveBack() {
+	signal.Stop(s.ends)
+	signal.Stop(s.hangUps)
+}
+
+// reloadUntilEnd reloads at each hang-up, until a signal says to end. The end goes before a reload that is due as well.
+func (s agentSignals) reloadUntilEnd(reload func()) {
+	for {
+		select {
+		case <-s.ends:
+			return
+		case <-s.hangUps:
+			if len(s.ends) > 0 {
+				return
+			}
+			reload()
+		}
+	}
 }
 
 // start starts the process of a request.
