@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -317,6 +318,39 @@ func TestAgentEnds(t *testing.T) {
 	})
 	if reloads != 3 {
 		t.Errorf("%d reloads", reloads)
+	}
+}
+
+// TestAgentFailsUnread: an agent whose configuration is wrong, and that says so where nobody reads, is ended by SIGTERM.
+func TestAgentFailsUnread(t *testing.T) {
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer read.Close()
+	size, err := unix.FcntlInt(write.Fd(), unix.F_SETPIPE_SZ, 1) // a page, less than there is to say
+	if err != nil {
+		t.Fatal(err)
+	}
+	faults := strings.Repeat(strings.Repeat("x", size/10)+": 1, ", 20)
+	c, _ := program(t, `exec "$0" agent --config "$1"`, written(t, "requests: {a: {"+faults+"}}\n"))
+	c.Stderr = write
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	write.Close()
+	kill := time.AfterFunc(livetest.Patience(20*time.Second), func() { _ = c.Process.Kill() })
+	defer kill.Stop()
+	end := time.Now().Add(livetest.Patience(10 * time.Second))
+	for said := 0; said < size; time.Sleep(time.Millisecond) {
+		if said, err = unix.IoctlGetInt(int(read.Fd()), unix.TIOCINQ); err != nil || time.Now().After(end) {
+			t.Fatalf("it has said %d bytes, %v", said, err)
+		}
+	}
+	_ = c.Process.Signal(unix.SIGTERM)
+	_ = c.Wait()
+	if status := c.ProcessState.Sys().(syscall.WaitStatus); status.Signal() != unix.SIGTERM {
+		t.Error(c.ProcessState)
 	}
 }
 

@@ -49,12 +49,12 @@ func (s *server) Close() {
 
 // run runs the agent until a signal ends it.
 func (f *agentFlags) run(stderr io.Writer) (err error) {
-	signals := takeAgentSignals()
-	signal.Stop(ignored)
 	config, err := f.read()
 	if err != nil {
-		return err
+		return err // and a signal ends the agent even if nobody reads why
 	}
+	signals := takeAgentSignals()
+	signal.Stop(ignored)
 	said := newUnblocked(stderr)
 	defer func() {
 		switch late := !said.end(); { // whoever flushes stderr would wait for the write that goes on
@@ -67,6 +67,7 @@ func (f *agentFlags) run(stderr io.Writer) (err error) {
 	s := &service{flags: f, stderr: said}
 	s.supervisor = agent.New(agent.Options{Start: s.start, Say: s.say})
 	if err := s.answer(config.Listen); err != nil {
+		signals.giveBack() // as above
 		return err
 	}
 	s.apply(config)
