@@ -61,13 +61,16 @@ func cleanUp(w io.Writer, remove func() (attach.Stale, error)) error {
 	if err != nil {
 		return fmt.Errorf("removing kprobe events of killed ksnoops: %w", err)
 	}
-	if stale.Removed == 0 && stale.Kept == 0 {
+	if stale == (attach.Stale{}) {
 		_, err = fmt.Fprintln(w, "no kprobe events of killed ksnoops are left")
 		return err
 	}
 	_, err = fmt.Fprintf(w, "removed %s of killed ksnoops\n", plural.Of(stale.Removed, "kprobe event{s}"))
 	if err == nil && stale.Kept > 0 {
 		_, err = fmt.Fprintf(w, "left %s that somebody else uses\n", plural.Of(stale.Kept, "kprobe event{s}"))
+	}
+	if err == nil && stale.Unseen != 0 {
+		_, err = fmt.Fprintf(w, "left those of process %d, which could not be looked at: it may be tracing\n", stale.Unseen)
 	}
 	return err
 }

@@ -21,6 +21,7 @@ func TestCleanUp(t *testing.T) {
 		{stale: attach.Stale{Removed: 1}, out: "removed 1 kprobe event of killed ksnoops\n"},
 		{stale: attach.Stale{Removed: 2}, out: "removed 2 kprobe events of killed ksnoops\n"},
 		{stale: attach.Stale{Kept: 1}, out: "removed 0 kprobe events of killed ksnoops\nleft 1 kprobe event that somebody else uses\n"},
+		{stale: attach.Stale{Unseen: 12}, out: "removed 0 kprobe events of killed ksnoops\nleft those of process 12, which could not be looked at: it may be tracing\n"},
 		{err: &fs.PathError{Op: "open", Path: "/sys/kernel/tracing/events", Err: fs.ErrPermission},
 			says: "removing kprobe events of killed ksnoops: open /sys/kernel/tracing/events: permission denied; run as root"},
 		{err: errors.New("tracefs is not mounted"), says: "removing kprobe events of killed ksnoops: tracefs is not mounted"},

@@ -59,6 +59,20 @@ func TestRemoveStale(t *testing.T) {
 	}
 }
 
+// Events of a process that could not be looked at are left, and it is named; those of one that is known to trace are just left.
+func TestRemoveStaleUnseen(t *testing.T) {
+	dir := makeTracefs(t, "ksnoop_12/entry1_12", "ksnoop_13/entry1_13", "ksnoop_13_00ff/r_vfs_read", "ksnoop_14/entry1_14")
+	tracing := func(pid int) (bool, error) {
+		if pid == 13 {
+			return false, fs.ErrPermission
+		}
+		return pid == 14, nil
+	}
+	if s, err := tracefsAt(dir).removeStaleBut(tracing); err != nil || s != (Stale{Removed: 1, Unseen: 13}) {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
 // Of a process that has ended, its events are taken away, and nobody else's. The kernel's EBUSY is tried again, and not for ever.
 func TestRemoveLeft(t *testing.T) {
 	dir := makeTracefs(t, "ksnoop_12/entry1_12", "ksnoop_12_00ff/r_vfs_read", "ksnoop_13/entry1_13", "other_12/x")

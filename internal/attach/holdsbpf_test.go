@@ -3,6 +3,7 @@
 package attach
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -18,10 +19,10 @@ func TestHoldsBPF(t *testing.T) {
 	}
 	defer func() { _ = other.Process.Kill(); _ = other.Wait() }()
 	root := os.DirFS("/")
-	if holdsBPF(root, other.Process.Pid) {
-		t.Error("sleep has programs or maps")
+	if is, err := holdsBPF(root, other.Process.Pid); is || err != nil {
+		t.Errorf("sleep has programs or maps: %v, %v", is, err)
 	}
-	if !holdsBPF(root, 1<<30) {
+	if _, err := holdsBPF(root, 1<<30); err == nil {
 		t.Errorf("nothing is known of a process that is not there, and it is taken for no tracer")
 	}
 }
@@ -36,7 +37,7 @@ func (u unlinked) ReadLink(name string) (string, error) {
 	return "", &fs.PathError{Op: "readlink", Path: name, Err: u.err}
 }
 
-// TestHoldsBPFUnread: a tracer with more capabilities than we have is none that was killed.
+// TestHoldsBPFUnread: a tracer with more capabilities than we have is not taken for one that was killed.
 func TestHoldsBPFUnread(t *testing.T) {
 	files := func(to string) fstest.MapFS {
 		return fstest.MapFS{"proc/7/fd/3": {Data: []byte(to), Mode: fs.ModeSymlink}}
@@ -44,14 +45,15 @@ func TestHoldsBPFUnread(t *testing.T) {
 	for what, c := range map[string]struct {
 		root fs.FS
 		want bool
+		err  error
 	}{
-		"a program":           {files("anon_inode:bpf-prog"), true},
-		"a pipe":              {files("pipe:[7]"), false},
-		"not to be looked at": {unlinked{files(""), fs.ErrPermission}, true},
-		"just closed":         {unlinked{files(""), fs.ErrNotExist}, false},
+		"a program":           {files("anon_inode:bpf-prog"), true, nil},
+		"a pipe":              {files("pipe:[7]"), false, nil},
+		"not to be looked at": {unlinked{files(""), fs.ErrPermission}, false, fs.ErrPermission},
+		"just closed":         {unlinked{files(""), fs.ErrNotExist}, false, nil},
 	} {
-		if got := holdsBPF(c.root, 7); got != c.want {
-			t.Errorf("%s: holds BPF: %v", what, got)
+		if got, err := holdsBPF(c.root, 7); got != c.want || !errors.Is(err, c.err) {
+			t.Errorf("%s: holds BPF: %v, %v", what, got, err)
 		}
 	}
 }

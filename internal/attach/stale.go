@@ -10,7 +10,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,10 +22,27 @@ import (
 type Stale struct {
 	Removed int
 	Kept    int // because somebody else uses them
+	// Unseen is one of the processes whose events are left since they may be those of one that runs: it could not be looked
+	// at. 0 if there is none.
+	Unseen int
 }
 
 // RemoveStale takes them away.
-func RemoveStale() (Stale, error) { return mountedTracefs().removeStale(runs) }
+func RemoveStale() (Stale, error) { return mountedTracefs().removeStaleBut(tracing) }
+
+// removeStaleBut takes away the events of processes that are known not to trace.
+func (fsys tracefs) removeStaleBut(tracing func(pid int) (bool, error)) (Stale, error) {
+	unseen := 0
+	s, err := fsys.removeStale(func(pid int) bool {
+		is, err := tracing(pid)
+		if err != nil {
+			unseen = pid
+		}
+		return is || err != nil
+	})
+	s.Unseen = unseen
+	return s, err
+}
 
 // leftTime is how long RemoveLeft waits for the kernel to let go of an event.
 const leftTime = 10 * time.Second
@@ -49,24 +65,45 @@ func (fsys tracefs) removeLeft(pid int, d time.Duration) {
 }
 
 // runs reports whether a process of that number may be another one that has events.
-// Seen from another PID namespace than the initial one, there may always be one.
 func runs(pid int) bool {
-	return !inInitialNamespace() || pid != os.Getpid() && !running{}.ended(pid) && holdsBPF(os.DirFS("/"), pid)
+	is, err := tracing(pid)
+	return is || err != nil
 }
 
-// holdsBPF reports whether a process may have programs or maps open, as a tracer has before its events: else it has the number
+// errOtherNamespace is why nothing is known of processes by the kernel's numbers.
+var errOtherNamespace = errors.New("ksnoop is in a PID namespace of its own")
+
+// tracing reports whether a process of that number is another one that has events, or why that is not known.
+func tracing(pid int) (bool, error) {
+	switch {
+	case !inInitialNamespace():
+		return false, errOtherNamespace
+	case pid == os.Getpid(), running{}.ended(pid):
+		return false, nil
+	}
+	return holdsBPF(os.DirFS("/"), pid)
+}
+
+// holdsBPF reports whether a process has programs or maps open, as a tracer has before its events: else it has the number
 // of one that was killed. The files of a process with more capabilities may be listed by whoever has its user ID, but what they
 // are is not told.
-func holdsBPF(root fs.FS, pid int) bool {
+func holdsBPF(root fs.FS, pid int) (bool, error) {
 	dir := "proc/" + strconv.Itoa(pid) + "/fd"
 	files, err := fs.ReadDir(root, dir)
-	return err != nil || slices.ContainsFunc(files, func(f fs.DirEntry) bool {
+	if err != nil {
+		return false, err
+	}
+	for _, f := range files {
 		to, err := fs.ReadLink(root, path.Join(dir, f.Name()))
-		if err != nil {
-			return !errors.Is(err, fs.ErrNotExist) // else it was closed meanwhile
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // it was closed meanwhile
+		case err != nil:
+			return false, err
+		case strings.HasPrefix(to, "anon_inode:bpf"):
+			return true, nil
 		}
-		return strings.HasPrefix(to, "anon_inode:bpf")
-	})
+	}
+	return false, nil
 }
 
 // removeStale takes away the events of processes that no longer run. It must not try any of one
