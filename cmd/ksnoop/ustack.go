@@ -148,7 +148,7 @@ func (u *users) close() {
 		fmt.Fprintf(u.stderr, "ksnoop: generated code of %s that ended has no names: where /tmp/perf-PID.map was could not be kept in time, or of so many\n", plural.Of(n, "process{es}"))
 	}
 	if n := u.symbols.Unseen(); n > 0 {
-		fmt.Fprintf(u.stderr, "ksnoop: %s something that processes mapped, executed or forked was not seen: the buffer for that was full, processes mapped more than is read or kept, or a CPU was off. Stacks may lack frames or names\n", plural.Of(n, "time{s}"))
+		fmt.Fprintf(u.stderr, "ksnoop: %s something that processes mapped, executed or forked was not seen: the buffer for that was full, processes mapped more than is read or kept, one kept its mappings locked, or a CPU was off. Stacks may lack frames or names\n", plural.Of(n, "time{s}"))
 	}
 	_ = u.watcher.Close()
 }
