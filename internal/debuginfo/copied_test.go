@@ -163,3 +163,10 @@ func sectionOf(t *testing.T, f *os.File, name string) *elf.Section {
 	}
 	return s
 }
+
+// TestCloseNone: a file without debug info that was given up, and is found to have none later, has an Info to close that is nil.
+func TestCloseNone(t *testing.T) {
+	if err := (*Info)(nil).Close(); err != nil {
+		t.Error(err)
+	}
+}

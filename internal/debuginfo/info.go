@@ -53,8 +53,11 @@ func (i *Info) Missing() error {
 	return h.missing
 }
 
-// Close unmaps the files. Results of look-ups stay valid.
+// Close unmaps the files. Results of look-ups stay valid. Without an Info there is nothing to do.
 func (i *Info) Close() error {
+	if i == nil {
+		return nil
+	}
 	i.room.leave()
 	if !i.mapped {
 		return nil

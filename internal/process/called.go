@@ -5,6 +5,7 @@ package process
 import (
 	"io"
 
+	"github.com/ksnoop/ksnoop/internal/regular"
 	"github.com/ksnoop/ksnoop/internal/unwind"
 )
 
@@ -20,6 +21,9 @@ func (p *Process) NoCaller(addr uint64) bool {
 	return p.noCaller(&n)
 }
 
+// silent reports whether a file was asked for and has not answered.
+func silent(err error) bool { return regular.Unanswered(err) && !regular.Refused(err) }
+
 // noCaller is NoCaller of what is known of a return address. The file may have been read when the process lived, and not be there any
 // more, or another one be there: then nothing is known.
 func (p *Process) noCaller(n *named) bool {
@@ -34,11 +38,11 @@ func (p *Process) noCaller(n *named) bool {
 	}
 	f, err := openMapped(p.symbols.root, p.inProc(), n.mapping)
 	if f == nil {
-		n.image.silent = err != nil
+		n.image.silent = silent(err)
 		return false
 	}
 	defer func() {
-		n.image.silent = unanswered(f) != nil
+		n.image.silent = silent(unanswered(f))
 		f.Close()
 	}()
 	if of, err := VersionOf(f); err == nil && of != n.image.of {

@@ -274,13 +274,41 @@ func TestUnasked(t *testing.T) {
 	c := copies(t, "-shared", "-fPIC")
 	c.maps(8, c.program)
 	synctest.Test(t, func(*testing.T) {
-		answer := make(chan struct{})
-		wait := func() (int, error) { <-answer; return 0, nil }
-		for _, err := regular.Within(new(int), wait); !regular.Refused(err); _, err = regular.Within(new(int), wait) {
-		}
+		answer := refuse()
 		c.named(8, bare, "too many files whose file systems do not answer")
 		close(answer)
 		synctest.Wait()
 		c.named(8, one, "")
+	})
+}
+
+// refuse has no file asked for, since others do not answer, until the channel is closed.
+func refuse() (answer chan struct{}) {
+	answer = make(chan struct{})
+	wait := func() (int, error) { <-answer; return 0, nil }
+	for _, err := regular.Within(new(int), wait); !regular.Refused(err); _, err = regular.Within(new(int), wait) {
+	}
+	return answer
+}
+
+// TestCallersUnasked: nor is it remembered of a file that it could not be asked for the calls before addresses.
+func TestCallersUnasked(t *testing.T) {
+	c := copies(t, "-shared", "-fPIC")
+	c.maps(8, c.program)
+	c.named(8, one, "")
+	synctest.Test(t, func(t *testing.T) {
+		answer := refuse()
+		p := c.of(8)
+		p.NoCaller(0x5001)
+		m, _ := p.mapping(0x5000)
+		img, err := p.image(m)
+		if err != nil || img.silent || len(img.noCallers) != 0 {
+			t.Errorf("%v, silent: %t, %d known", err, img.silent, len(img.noCallers))
+		}
+		close(answer)
+		synctest.Wait()
+		if p.NoCaller(0x5001); len(img.noCallers) != 1 {
+			t.Errorf("%d known", len(img.noCallers))
+		}
 	})
 }

@@ -97,8 +97,8 @@ func (nowhere) Open(name string) (fs.File, error) {
 	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 }
 
-// Unseen returns how often mappings were not seen, whose code has no names: how many that the kernel had no room for, and how
-// often a CPU was off.
+// Unseen returns how often mappings were not seen, whose code has no names: how many that the kernel or Symbols had no room for, of
+// how many processes they could not be read in time, and how often a CPU was off.
 func (s *Symbols) Unseen() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -28,7 +28,7 @@ var answers = &timeout.Calls{
 	Slow:     200 * time.Millisecond,
 }
 
-// Hurry has no file waited for for long from now on.
+// Hurry has each call waited for only a moment from now on.
 func Hurry() { answers.Hurry() }
 
 // Unanswered reports whether err says that a file system did not answer.

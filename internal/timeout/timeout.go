@@ -13,15 +13,16 @@ import (
 	"time"
 )
 
-// Calls are calls of one kind. It is safe for concurrent use, by Do.
+// Calls are calls of one kind. Do is safe for concurrent use.
 type Calls struct {
 	Most   int   // as many that were given up may go on
 	Late   error // the call has taken too long
 	GoesOn error // an earlier call of the same thing was given up, and goes on
 	Many   error // Most calls were given up, and go on; or too long was waited in all
 
-	// Patience is how long is waited in all, besides a tenth of the time that passes; 0: that is not bounded. What a call takes
-	// up to Slow does not count if it ends. Beyond Patience nothing is waited for longer than that, and beyond twice of it, for nothing.
+	// Patience bounds how long all calls together are waited for, less a tenth of the time that has passed; 0: nothing does.
+	// Beyond it, a call is waited for only as long as Slow; beyond twice of it, there are no calls. Of a call that ends, what it
+	// takes up to Slow does not count.
 	Patience, Slow time.Duration
 
 	mu      sync.Mutex
