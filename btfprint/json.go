@@ -301,13 +301,14 @@ func (w *jsonWriter) typedEnum(b *body, v uint64) {
 // float writes a number. JSON has no NaN and no infinities, so these are strings.
 func (w *jsonWriter) float(raw []byte) {
 	v := w.p.float(raw)
-	if v != v || math.IsInf(v, 0) {
+	quoted := v != v || math.IsInf(v, 0)
+	if quoted {
 		w.dst = append(w.dst, '"')
-		w.dst = w.p.appendFloat(w.dst, raw)
-		w.dst = append(w.dst, '"')
-		return
 	}
-	w.dst = strconv.AppendFloat(w.dst, v, 'g', -1, len(raw)*8)
+	w.dst = w.p.appendFloat(w.dst, raw, false)
+	if quoted {
+		w.dst = append(w.dst, '"')
+	}
 }
 
 // longDouble writes a number with all its digits, as a string if double has none of its size.

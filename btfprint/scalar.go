@@ -79,7 +79,7 @@ func (w *valueWriter) scalar(f *field, b *body, off int) {
 	case kindPointer:
 		w.pointer(b, off)
 	case kindFloat:
-		w.dst = w.p.appendFloat(w.dst, w.raw[off:off+int(b.size)])
+		w.dst = w.p.appendFloat(w.dst, w.raw[off:off+int(b.size)], w.o.Plain)
 	case kindLongDouble:
 		w.dst = longdouble.Format(b.n).Append(w.dst, w.raw[off:])
 	case kindWide:
@@ -125,8 +125,9 @@ func (p *Printer) appendWide(dst, raw []byte) []byte {
 
 const hexDigits = "0123456789abcdef"
 
-// appendFloat appends a float as %f of C prints it.
-func (p *Printer) appendFloat(dst, raw []byte) []byte {
+// appendFloat appends a float with as many digits as tell it apart from its neighbours, or plain as %f of C prints it, which is
+// libbpf's form.
+func (p *Printer) appendFloat(dst, raw []byte, plain bool) []byte {
 	v := p.float(raw)
 	switch {
 	case v != v:
@@ -139,7 +140,10 @@ func (p *Printer) appendFloat(dst, raw []byte) []byte {
 	case math.IsInf(v, -1):
 		return append(dst, "-inf"...)
 	}
-	return strconv.AppendFloat(dst, v, 'f', 6, 64)
+	if plain {
+		return strconv.AppendFloat(dst, v, 'f', 6, 64)
+	}
+	return strconv.AppendFloat(dst, v, 'g', -1, len(raw)*8)
 }
 
 func (p *Printer) float(raw []byte) float64 {

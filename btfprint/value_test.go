@@ -135,7 +135,7 @@ func TestAppendValueDefault(t *testing.T) {
 		.num = (long unsigned int)18446612682070040576,
 		.ptr = (struct inner *)0xffff888000002000,
 	},
-	.f = (float)1.500000,
+	.f = (float)1.5,
 	.grid = (int[2][2])[
 		[
 			0,
@@ -208,7 +208,7 @@ func TestAppendValueOptions(t *testing.T) {
 		{"width, lines", inner, innerBytes, ValueOptions{MaxWidth: 15}, "(struct inner){\n\t.a = (int)-7,\n\t.name = (ch...,\n}"},
 		{"depth", outerType(), outerBytes(), ValueOptions{Mode: Compact, MaxDepth: 1, Hide: HideTypes},
 			`{.color = BLUE,.bits = 0x5,.sbits = -2,.on = 1,.mode = M_R|M_X,.in = {...},.p = 0xffff888000001000,.fn = 0xffffffff81000010,` +
-				`.mac = [...],{...},.f = 1.500000,.grid = [...],.ins = [...],.wide = 0x10000000000000000,}`},
+				`.mac = [...],{...},.f = 1.5,.grid = [...],.ins = [...],.wide = 0x10000000000000000,}`},
 		{"elements", arrayOf(intType(), 5), outerBytes(), ValueOptions{Mode: Compact, MaxElements: 2}, `(int[5])[2,65781,...]`},
 		{"characters", inner, innerBytes, ValueOptions{Mode: Compact, Hide: HideTypes, MaxElements: 3}, `{.a = -7,.name = "et\""...,}`},
 		{"text behind a NUL", sockaddrType(), addressBytes(), ValueOptions{Mode: Compact, Hide: HideTypes}, `{.sa_family = 2,.sa_data = "\x00P\x7f\x00\x00\x01",}`},
@@ -475,23 +475,31 @@ func TestBigEndian(t *testing.T) {
 func TestFloats(t *testing.T) {
 	double := mustCompile(t, &btf.Float{Name: "double", Size: 8})
 	for _, tt := range []struct {
-		v          float64
-		text, json string
+		v                 float64
+		text, plain, json string // plain as printf of C has it
 	}{
-		{1.0 / 3, "(double)0.333333", "0.3333333333333333"},
-		{-2e10, "(double)-20000000000.000000", "-2e+10"},
-		{math.Inf(-1), "(double)-inf", `"-inf"`},
-		{math.Inf(1), "(double)inf", `"inf"`},
-		{math.NaN(), "(double)nan", `"nan"`},
-		{math.Copysign(0, -1), "(double)-0.000000", "-0"},
+		{1.0 / 3, "(double)0.3333333333333333", "(double)0.333333", "0.3333333333333333"},
+		{1e-10, "(double)1e-10", "(double)0.000000", "1e-10"},
+		{-2e10, "(double)-2e+10", "(double)-20000000000.000000", "-2e+10"},
+		{math.Inf(-1), "(double)-inf", "(double)-inf", `"-inf"`},
+		{math.Inf(1), "(double)inf", "(double)inf", `"inf"`},
+		{math.NaN(), "(double)nan", "(double)nan", `"nan"`},
+		{math.Copysign(0, -1), "(double)-0", "(double)-0.000000", "-0"},
 	} {
 		raw := binary.LittleEndian.AppendUint64(nil, math.Float64bits(tt.v))
 		if got := string(double.AppendValue(nil, raw, nil)); got != tt.text {
 			t.Errorf("%g: got %s, want %s", tt.v, got, tt.text)
 		}
+		if got := string(double.AppendValue(nil, raw, &ValueOptions{Plain: true})); got != tt.plain {
+			t.Errorf("%g, plain: got %s, want %s", tt.v, got, tt.plain)
+		}
 		if got := string(double.AppendJSON(nil, raw, nil)); got != tt.json {
 			t.Errorf("%g: got %s, want %s", tt.v, got, tt.json)
 		}
+	}
+	float := mustCompile(t, &btf.Float{Name: "float", Size: 4})
+	if got := string(float.AppendValue(nil, binary.LittleEndian.AppendUint32(nil, math.Float32bits(0.1)), nil)); got != "(float)0.1" {
+		t.Errorf("float: %s", got)
 	}
 	vector := mustCompile(t, &btf.Float{Name: "vector", Size: 16}) // of no format that is known
 	if got := string(vector.AppendValue(nil, append(make([]byte, 9), 0x3f, 0, 0, 0, 0, 0, 0), nil)); got != "(vector)0x3f000000000000000000" {
