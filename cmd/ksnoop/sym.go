@@ -9,7 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -18,6 +20,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ksnoop/ksnoop/internal/debuginfo"
+	"github.com/ksnoop/ksnoop/internal/debuginfo/find"
+	"github.com/ksnoop/ksnoop/internal/elfhead"
+	"github.com/ksnoop/ksnoop/internal/regular"
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
@@ -105,7 +110,7 @@ func (f *symFlags) open(stderr io.Writer) (symSource, error) {
 	if f.file == "" {
 		return newKernelSource("/", &f.kernel, stderr)
 	}
-	info, err := debuginfo.Open(f.file, debuginfo.Options{Stripped: true, Apart: true})
+	info, err := openDebugInfo(f.file, stderr)
 	if err != nil {
 		return nil, err
 	}
@@ -113,6 +118,49 @@ func (f *symFlags) open(stderr io.Writer) (symSource, error) {
 		return nil, errors.Join(fmt.Errorf("%s: no section %s is loaded", f.file, f.section), info.Close())
 	}
 	return &fileSource{Info: info, file: f.file, section: f.section, stderr: stderr}, nil
+}
+
+// openDebugInfo opens a file with debug info. If it has none, but some is installed for its build ID, that is opened, and stderr told;
+// otherwise its symbols are all there is.
+func openDebugInfo(file string, stderr io.Writer) (*debuginfo.Info, error) {
+	info, err := debuginfo.Open(file, debuginfo.Options{Apart: true})
+	if !errors.Is(err, debuginfo.ErrNone) {
+		return info, err
+	}
+	for _, installed := range installedFor(file) {
+		info, err := debuginfo.Open(installed, debuginfo.Options{Apart: true})
+		if err != nil {
+			fmt.Fprintf(stderr, "ksnoop: %s has no debug info; %v\n", terminal.Name(file), err)
+			continue
+		}
+		fmt.Fprintf(stderr, "ksnoop: %s has no debug info; %s has it\n", terminal.Name(file), terminal.Name(installed))
+		return info, nil
+	}
+	return debuginfo.Open(file, debuginfo.Options{Stripped: true, Apart: true})
+}
+
+// installedFor returns files with debug info for one by its build ID. In a cache, an empty file says that no server knows the ID.
+func installedFor(file string) (names []string) {
+	r, err := regular.Open(file)
+	if err != nil {
+		return nil
+	}
+	defer r.Close()
+	f, err := elfhead.Open(r)
+	if err != nil {
+		return nil
+	}
+	id, err := find.ELFBuildID(f)
+	if err != nil {
+		return nil
+	}
+	for _, name := range find.ByBuildID(id, find.CacheFolders(os.Getenv)) {
+		name = filepath.Join("/", name)
+		if info, err := os.Stat(name); err == nil && info.Mode().IsRegular() && info.Size() > 0 {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // A symbolizer prints what is at addresses.

@@ -123,6 +123,61 @@ func TestSymOfStripped(t *testing.T) {
 	}
 }
 
+// TestSymInstalled: debug info that is installed for the build ID of a stripped program tells what that of the program did.
+func TestSymInstalled(t *testing.T) {
+	file, _ := symProgram(t, "-Wl,--build-id")
+	id := regexp.MustCompile(`Build ID: (\w+)`).FindStringSubmatch(command(t, "readelf", "-n", file))
+	if id == nil {
+		t.Fatal("no build ID")
+	}
+	cache := t.TempDir()
+	t.Setenv("DEBUGINFOD_CACHE_PATH", cache)
+	installed := filepath.Join(cache, id[1], "debuginfo")
+	if err := os.Mkdir(filepath.Dir(installed), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"-fie", file}
+	for _, s := range elfSymbols(t, file) {
+		if elf.ST_TYPE(s.Info) == elf.STT_FUNC && s.Size > 0 {
+			args = append(args, fmt.Sprintf("%#x", s.Value), fmt.Sprintf("%#x", s.Value+s.Size/2))
+		}
+	}
+	want := regexp.MustCompile(` \(discriminator \d+\)`).ReplaceAllString(command(t, "addr2line", args...), "")
+	command(t, "objcopy", "--only-keep-debug", file, installed)
+	command(t, "strip", file)
+	for _, there := range []bool{true, false} {
+		text := ""
+		if there {
+			text = " has no debug info; " + installed + " has it\n"
+		}
+		c := newSymCommand()
+		var out, stderr bytes.Buffer
+		c.SetOut(&out)
+		c.SetErr(&stderr)
+		c.SetArgs(args)
+		if err := c.Execute(); err != nil {
+			t.Fatal(err)
+		}
+		got := regexp.MustCompile(`(?m)^(\w+)\.\w+$`).ReplaceAllString(out.String(), "$1") // the symbol's names of what gcc has made of them
+		if (got == want) != there || !strings.HasSuffix(stderr.String(), text) || (stderr.String() != "") != there {
+			t.Errorf("installed %v: %s%s", there, &stderr, firstDifference(got, want))
+		}
+		if err := os.WriteFile(installed, nil, 0o600); err != nil { // as for an ID that no server knows
+			t.Fatal(err)
+		}
+	}
+}
+
+// command returns what a command prints.
+func command(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	out, err := exec.Command(name, args...).Output()
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return string(out)
+}
+
 func firstDifference(got, want string) string {
 	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
 	for i := range min(len(g), len(w)) {

@@ -171,6 +171,7 @@ func (s *Symbols) read(f *described) (img *image, err error) {
 		return nil, err
 	}
 	f.id = img.buildID
+	s.unlined.add(img.addInstalled(s.root)) // the file has its own
 	s.describe(img, f)
 	if !s.unwinds {
 		return img, nil

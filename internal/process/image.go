@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 
 	"github.com/ksnoop/ksnoop/internal/debuginfo"
@@ -38,14 +39,15 @@ type image struct {
 // A parsed has the functions of an ELF file, and its unwind information, which is nil if it was not asked for or there is none.
 // It does not change any more once it is read: copies of a file, as in containers, have it once.
 type parsed struct {
-	machine elf.Machine
-	goCode  bool // it has code of Go
-	loads   []elf.ProgHeader
-	funcs   []function // sorted
-	labels  []function // while it is read: symbols that may be within functions
-	names   int        // bytes of all names
-	buildID string     // bytes; "" if it has none
-	unwind  *unwind.Table
+	machine  elf.Machine
+	goCode   bool // it has code of Go
+	loads    []elf.ProgHeader
+	funcs    []function // sorted
+	labels   []function // while it is read: symbols that may be within functions
+	names    int        // bytes of all names
+	stripped bool       // it has no names but those that other files use
+	buildID  string     // bytes; "" if it has none
+	unwind   *unwind.Table
 }
 
 type function struct {
@@ -108,13 +110,44 @@ func readImage(r io.ReaderAt) (*image, error) {
 			return nil, err
 		}
 	}
-	if !read[elf.SHT_SYMTAB] {
+	if m.stripped = !read[elf.SHT_SYMTAB]; m.stripped {
 		if err := m.addGo(r, f); err != nil {
 			return nil, err
 		}
 	}
 	m.sort()
 	return &image{parsed: m}, nil
+}
+
+// addInstalled adds the functions of the file with debug info that distributions install for a file without names.
+func (m *parsed) addInstalled(root fs.FS) error {
+	name, ok := find.BuildID(m.buildID).File()
+	if !ok || !m.stripped {
+		return nil
+	}
+	file, err := root.Open(name)
+	if err != nil {
+		return nil // most have none
+	}
+	defer file.Close()
+	r, ok := file.(io.ReaderAt)
+	if info, err := file.Stat(); !ok || err != nil || !info.Mode().IsRegular() {
+		return nil
+	}
+	f, err := elfhead.Open(r)
+	if err != nil {
+		return fmt.Errorf("/%s: %w", name, err)
+	}
+	if id, err := find.ELFBuildID(f); err != nil || string(id) != m.buildID {
+		return fmt.Errorf("/%s is of another build", name)
+	}
+	if s := f.SectionByType(elf.SHT_SYMTAB); s != nil {
+		if err = m.addSymbols(r, f, s); err != nil {
+			err = fmt.Errorf("/%s: %w", name, err)
+		}
+	}
+	m.sort()
+	return err
 }
 
 // addSymbols adds the functions of a symbol table. It reads the table in pieces, so entries

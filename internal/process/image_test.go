@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"debug/elf"
 	"encoding/binary"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -15,6 +16,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/ksnoop/ksnoop/internal/debuginfo/find"
 )
 
 // TestImageIsReadelf compares the functions that are read of a file with what
@@ -282,6 +285,56 @@ func TestClaimsAreTold(t *testing.T) {
 		}
 		if want := "/bin/prog: no names: .symtab: 8388609 symbols, the most are 8388608"; p.Missing() != want {
 			t.Errorf("%q, want %q", p.Missing(), want)
+		}
+	}
+}
+
+// TestInstalledNames: a stripped program has the names of the file that is installed for its build ID, if that is of the same build.
+func TestInstalledNames(t *testing.T) {
+	whole := build(t, "-static-pie", "-Wl,--build-id")
+	dir := t.TempDir()
+	file, apart := filepath.Join(dir, "file"), filepath.Join(dir, "apart")
+	if err := os.WriteFile(file, whole, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range [][]string{{"objcopy", "--only-keep-debug", file, apart}, {"strip", file}} {
+		if out, err := exec.Command(c[0], c[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%q: %v %s", c, err, out)
+		}
+	}
+	read := func(name string) []byte {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}
+	const slide = 0x7f1234560000
+	_, img := machine(t, whole, slide)
+	other := build(t, "-static-pie", "-Wl,--build-id=0x1234")
+	for name, c := range map[string]struct {
+		installed []byte
+		want, why string
+	}{
+		"none":              {nil, fmt.Sprintf("0x%x (/bin/prog)", addressOf(t, img, "two")+slide), ""},
+		"of the same build": {read(apart), "two+0x0 (/bin/prog)", ""},
+		"of another build":  {other, fmt.Sprintf("0x%x (/bin/prog)", addressOf(t, img, "two")+slide), ".debug is of another build"},
+		"no ELF file":       {[]byte("text"), fmt.Sprintf("0x%x (/bin/prog)", addressOf(t, img, "two")+slide), ".debug: EOF"},
+	} {
+		fsys, stripped := machine(t, read(file), slide)
+		at, ok := find.BuildID(stripped.buildID).File()
+		if !ok {
+			t.Fatal("no build ID")
+		}
+		if c.installed != nil {
+			fsys[at] = &fstest.MapFile{Data: c.installed}
+		}
+		s := newSymbols(fsys)
+		if got := string(s.process(7, 7, "prog").AppendFrame(nil, addressOf(t, img, "two")+slide, false)); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+		if why := s.Unlined(); (why != "") != (c.why != "") || !strings.Contains(why, c.why) {
+			t.Errorf("%s: %q", name, why)
 		}
 	}
 }
