@@ -157,6 +157,10 @@ func (f *infoFlags) appendFunctions(out []byte, view *kernel.View, pattern strin
 	shown := map[string]bool{}
 	if spec.Selector.Kind != expr.Function {
 		spec.Parens = true // no values are wanted, so that none can be too many
+		var untyped []byte
+		options.Untyped = func(file string, err error) {
+			untyped = fmt.Appendf(untyped, "/* %s: %s */\n", terminal.Name(file), terminal.Name(err.Error()))
+		}
 		p, skipped, err := plan.Resolve(view, []*expr.Spec{spec}, options)
 		if err != nil {
 			return out, err
@@ -170,7 +174,7 @@ func (f *infoFlags) appendFunctions(out []byte, view *kernel.View, pattern strin
 		for _, s := range skipped {
 			out = fmt.Appendf(out, "/* %s cannot be traced: %s */\n", terminal.Name(s.Name()), terminal.Name(s.Why.Error()))
 		}
-		return out, nil
+		return append(out, untyped...), nil
 	}
 	funcs, err := plan.Select(view, spec, options)
 	if err != nil {

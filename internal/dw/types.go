@@ -43,8 +43,11 @@ type Types struct {
 	// their values as signed numbers.
 	enums    []dwarf.Offset
 	unsigned map[*dwarf.EnumType]bool
-	entries  int
-	texts    int
+	// atomics are _Atomic types of C, by the present walk, which the library does not know; plain has those of all walks.
+	atomics []atomic
+	plain   map[*dwarf.UnsupportedType]dwarf.Type
+	entries int
+	texts   int
 }
 
 // An array is a member at the beginning of a struct, in front of a bit-field. DW_AT_data_bit_offset says
@@ -56,14 +59,17 @@ type array struct {
 	typ    dwarf.Offset
 }
 
+// An atomic is an _Atomic type, and the type that it is one of.
+type atomic struct{ typ, of dwarf.Offset }
+
 // NewTypes returns the types of debug info.
 func NewTypes(data *dwarf.Data) *Types {
-	return &Types{data: data, checked: map[dwarf.Offset]bool{}, aliases: map[dwarf.Offset]dwarf.Offset{}, unsigned: map[*dwarf.EnumType]bool{}}
+	return &Types{data: data, checked: map[dwarf.Offset]bool{}, aliases: map[dwarf.Offset]dwarf.Offset{}, unsigned: map[*dwarf.EnumType]bool{}, plain: map[*dwarf.UnsupportedType]dwarf.Type{}}
 }
 
 // Type returns the type at an offset. The error is an [ErrTypes] if a limit is exceeded.
 func (t *Types) Type(off dwarf.Offset) (typ dwarf.Type, err error) {
-	t.fresh, t.arrays, t.enums = t.fresh[:0], t.arrays[:0], t.enums[:0]
+	t.fresh, t.arrays, t.enums, t.atomics = t.fresh[:0], t.arrays[:0], t.enums[:0], t.atomics[:0]
 	defer func() {
 		// The library asks a typedef for its size although what it stands for was not read.
 		if r := recover(); r != nil {
@@ -88,9 +94,27 @@ func (t *Types) Type(off dwarf.Offset) (typ dwarf.Type, err error) {
 // values of it may be negative in e.
 func (t *Types) Unsigned(e *dwarf.EnumType) bool { return t.unsigned[e] }
 
+// Plain returns the type that an _Atomic type of C is one of; nil if a type that Type leads to is something else that the library
+// does not know.
+func (t *Types) Plain(u *dwarf.UnsupportedType) dwarf.Type { return t.plain[u] }
+
 // mend gives arrays back the elements that the library has taken from them, and notes which enumerations
-// have no sign.
+// have no sign, and what is atomic.
 func (t *Types) mend() error {
+	for _, a := range t.atomics {
+		typ, err := t.data.Type(a.typ)
+		if err != nil {
+			return err
+		}
+		of, err := t.data.Type(a.of)
+		if err != nil {
+			return err
+		}
+		if typ, ok := typ.(*dwarf.UnsupportedType); ok {
+			t.plain[typ] = of
+		}
+	}
+	t.atomics = t.atomics[:0]
 	for _, off := range t.enums {
 		e, err := t.data.Type(off)
 		if err != nil {
@@ -248,6 +272,9 @@ func (t *Types) leadsTo(off dwarf.Offset) (to []dwarf.Offset, err error) {
 			err = errSignatures // the library follows rings of them without end
 		}
 	}
+	if e.Val(dwarf.AttrSignature) != nil {
+		return nil, errSignatures
+	}
 	kids := dwarf.Tag(0)
 	switch e.Tag {
 	case dwarf.TagTypedef, dwarf.TagConstType, dwarf.TagVolatileType, dwarf.TagRestrictType, dwarf.TagArrayType:
@@ -257,6 +284,12 @@ func (t *Types) leadsTo(off dwarf.Offset) (to []dwarf.Offset, err error) {
 		}
 		if e.Tag == dwarf.TagArrayType {
 			kids = dwarf.TagSubrangeType
+		}
+	case dwarf.TagAtomicType:
+		add(e)
+		if len(to) > 0 {
+			t.aliases[off] = to[0]
+			t.atomics = append(t.atomics, atomic{off, to[0]})
 		}
 	case dwarf.TagPointerType:
 		add(e)

@@ -47,6 +47,8 @@ type Options struct {
 	Method func(*Probe) layout.Method
 	// Warn receives warnings: requests that are possible but hardly meant. May be nil.
 	Warn func(error)
+	// Untyped receives why functions of a file have no types; nil: that is a warning, if it is more than a lack of debug info.
+	Untyped func(file string, err error)
 	// unplaced keeps the place of a call out of its records: see layout.Probe.Placed.
 	unplaced bool
 	// Paired makes the return of a call be sent exactly if its entry was sent. It is needed
@@ -63,6 +65,10 @@ type Options struct {
 
 // untyped says why functions of a file have no types, if that is more than a lack of debug info.
 func (o *Options) untyped(file string, err error) {
+	if o.Untyped != nil {
+		o.Untyped(file, err)
+		return
+	}
 	if !errors.Is(err, userfunc.ErrNoTypes) {
 		o.warn("functions are traced without their types", fmt.Errorf("  %s: %w", file, err))
 	}

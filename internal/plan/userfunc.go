@@ -78,6 +78,9 @@ func describeUser(view *kernel.View, file *userfunc.File, chosen []userfunc.Func
 		o.untyped(file.Path, err)
 		return nil
 	}
+	if types.Left > 0 {
+		o.untyped(file.Path, fmt.Errorf("%s: %w", plural.Of(types.Left, "function{s}"), types.Why))
+	}
 	module, function, err := view.AddUserFile(file.Path, types.Raw)
 	if err != nil {
 		return fmt.Errorf("the types of %s: %w", file.Path, err)

@@ -26,6 +26,9 @@ type Types struct {
 	Raw []byte // a blob that stands alone
 	// Functions has, by address, the ID of a function in Raw.
 	Functions map[uint64]uint32
+	// Left is how many other functions debug info could not be read for, and Why the first reason.
+	Left int
+	Why  error
 }
 
 // mostDebugInfo bounds the sections of debug info that are read, in bytes, decompressed.
@@ -39,11 +42,15 @@ var (
 	errNoDebugInfo = fmt.Errorf("%w: the file has no debug info (gcc -g), and none is installed for it", ErrNoTypes)
 	errNotC        = fmt.Errorf("%w: it is not written in C", ErrNoTypes)
 	errNotDebugged = fmt.Errorf("%w: debug info does not describe it", ErrNoTypes)
+	errSplit       = errors.New("its debug info is in files of its own (gcc -gsplit-dwarf), of which only lines and inlined functions are read")
 	errLinesOnly   = fmt.Errorf("%w: debug info has only lines and names of functions (gcc -g1, clang -gline-tables-only)", ErrNoTypes)
 )
 
 // languages are those whose functions are called as C's are, by DW_AT_language. It is never changed.
 var languages = map[int64]bool{0x1: true, 0x2: true, 0xc: true, 0x1d: true, 0x2c: true, 0x3e: true} // C89, C, C99, C11, C17, C23
+
+// attrGNUDwoName is what names the file with the rest of a unit before DWARF 5.
+const attrGNUDwoName = dwarf.Attr(0x2130)
 
 // Types returns what debug info says of functions. It is an error if it describes none.
 func (f *File) Types(fns []Function) (*Types, error) {
@@ -68,6 +75,9 @@ func (f *File) Types(fns []Function) (*Types, error) {
 		if why != nil {
 			if err == nil || errors.Is(err, ErrNoTypes) { // what is wrong says more than what is not there
 				err = why
+			}
+			if !errors.Is(why, ErrNoTypes) {
+				t.Left, t.Why = t.Left+1, cmp.Or(t.Why, why)
 			}
 			continue
 		}
@@ -177,6 +187,9 @@ func (c *typeCollector) function(fn *Function) (*btf.Func, error) {
 	case err != nil:
 		c.reader = c.data.Reader() // units before a broken one can be read
 		return nil, undecoded(err)
+	}
+	if unit.Val(dwarf.AttrDwoName) != nil || unit.Val(attrGNUDwoName) != nil {
+		return nil, errSplit
 	}
 	if lang, _ := unit.Val(dwarf.AttrLanguage).(int64); !languages[lang] {
 		return nil, errNotC

@@ -93,6 +93,8 @@ func (m *typeMaker) within(t dwarf.Type) btf.Type {
 		return made
 	case *dwarf.ArrayType:
 		return m.array(t)
+	case *dwarf.UnsupportedType:
+		return m.within(m.types.Plain(t))
 	}
 	made := m.plain(t)
 	m.made[t] = made

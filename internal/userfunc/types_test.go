@@ -375,3 +375,96 @@ int main(int argc, char **argv) { none(); old(); return take(argc, **argv); }
 		})
 	}
 }
+
+// TestApart: of types that are in units or files of their own, it is said that they are not read. Functions without such types have
+// theirs nevertheless.
+func TestApart(t *testing.T) {
+	const source = `
+struct pair { long a, b; };
+__attribute__((noinline)) long sum(struct pair *p) { return p->a + p->b; }
+__attribute__((noinline)) int plain(int x) { __asm__ volatile(""); return x; }
+int main(int argc, char **argv) { struct pair p = {argc, 2}; return sum(&p) + plain(argc); }
+`
+	const units, files = "its types are in units of their own (gcc -fdebug-types-section)", "its debug info is in files of its own (gcc -gsplit-dwarf)"
+	for command, want := range map[string]struct {
+		pair, plain string // why there are no types; "": there are
+	}{
+		"gcc -gdwarf-4 -fdebug-types-section": {units, ""},
+		"gcc -gdwarf-5 -fdebug-types-section": {units, ""},
+		"gcc -gdwarf-4 -gsplit-dwarf":         {files, files},
+		"gcc -gdwarf-5 -gsplit-dwarf":         {files, files},
+		"clang -gdwarf-5 -gsplit-dwarf":       {files, files},
+	} {
+		t.Run(command, func(t *testing.T) {
+			dir := t.TempDir()
+			in, file := filepath.Join(dir, "apart.c"), filepath.Join(dir, "apart")
+			if err := os.WriteFile(in, []byte(source), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			compiler := strings.Fields(command)
+			output(t, compiler[0], append(compiler[1:], "-o", file, in)...)
+			f, err := Open(file, runtime.GOARCH)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name, want := range map[string]string{"sum": want.pair, "plain": want.plain} {
+				_, err := f.Types(f.Named(name))
+				if (err != nil) != (want != "") || err != nil && (errors.Is(err, ErrNoTypes) || !strings.Contains(err.Error(), want)) {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+			both, err := f.Types(append(f.Named("sum"), f.Named("plain")...))
+			if want.plain != "" {
+				if err == nil || !strings.Contains(err.Error(), files) {
+					t.Error(err)
+				}
+				return
+			}
+			if err != nil || len(both.Functions) != 1 || both.Left != 1 || !strings.Contains(both.Why.Error(), units) {
+				t.Errorf("%+v, %v", both, err)
+			}
+		})
+	}
+}
+
+// TestAtomic: an _Atomic type is shown as the type that it is one of.
+func TestAtomic(t *testing.T) {
+	const source = `
+typedef _Atomic unsigned short count;
+struct state { char c; _Atomic long n; count of[3]; _Atomic(struct state *) next; };
+__attribute__((noinline)) long take(_Atomic int a, struct state *s, _Atomic long *p) { return a + s->n + s->of[1] + *p; }
+int main(int argc, char **argv) { struct state s = {0}; return take(argc, &s, &s.n); }
+`
+	for _, command := range []string{"gcc -gdwarf-4", "gcc -gdwarf-5", "clang -gdwarf-5"} {
+		dir := t.TempDir()
+		in, file := filepath.Join(dir, "atomic.c"), filepath.Join(dir, "atomic")
+		if err := os.WriteFile(in, []byte(source), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		compiler := strings.Fields(command)
+		output(t, compiler[0], append(compiler[1:], "-o", file, in)...)
+		protos, spec := typesOf(t, file, runtime.GOARCH, "take")
+		if protos["take"] == nil {
+			t.Errorf("%s: no types", command)
+			continue
+		}
+		if got, want := strings.ReplaceAll(string(btfprint.AppendFunc(nil, "take", protos["take"])), "long int", "long"), "long take(int a, struct state * s, long * p);"; got != want {
+			t.Errorf("%s: %s\nwant %s", command, got, want)
+		}
+		var state *btf.Struct
+		if err := spec.TypeByName("state", &state); err != nil {
+			t.Fatal(err)
+		}
+		places := ""
+		for _, m := range state.Members {
+			size, err := btf.Sizeof(m.Type)
+			if err != nil {
+				t.Error(err)
+			}
+			places += fmt.Sprintf("%s %d+%d ", m.Name, m.Offset.Bytes(), size)
+		}
+		if want := "c 0+1 n 8+8 of 16+6 next 24+8 "; places != want {
+			t.Errorf("%s: %s, want %s", command, places, want)
+		}
+	}
+}
