@@ -76,9 +76,10 @@ func (f *outputFlags) check(flags *pflag.FlagSet) (err error) {
 // A printout is where a run prints to.
 type printout struct {
 	io.Writer
-	text *terminal.Writer  // of a file of text; nil for all else
-	file *destination.File // nil: the standard output
-	kept bool
+	text   *terminal.Writer  // of a file of text; nil for all else
+	file   *destination.File // nil: the standard output
+	kept   bool
+	failed bool // something went wrong, perhaps a write
 	// exporting is where it goes in place of the standard output; nil: it does not.
 	exporting *exporting
 	// coloured says that text is to be printed with marks of styles.
@@ -142,6 +143,9 @@ func (p *printout) keep() { p.kept = true }
 // end closes the file, and adds what went wrong to an error, unless that says it: what was not written then cannot be
 // written now either.
 func (p *printout) end(err error) error {
+	if p != nil {
+		p.failed = err != nil
+	}
 	closed := p.Close()
 	if err == nil || closed != nil && !strings.Contains(err.Error(), closed.Error()) {
 		err = errors.Join(err, closed)
@@ -149,7 +153,8 @@ func (p *printout) end(err error) error {
 	return err
 }
 
-// Close closes the file. It leaves none behind that keep was not called for.
+// Close closes the file. It leaves none behind that keep was not called for, nor one that has nothing since something went wrong: it
+// would be in the way of another try.
 func (p *printout) Close() error {
 	switch {
 	case p == nil:
@@ -160,10 +165,21 @@ func (p *printout) Close() error {
 		return nil
 	case !p.kept:
 		return p.file.Discard()
-	case p.text != nil:
-		return errors.Join(p.text.Flush(), p.file.Close())
-	case p.whole != nil && p.whole.Len() > 0:
-		return errors.Join(p.file.Replace(p.whole.Bytes()), p.file.Close())
 	}
-	return p.file.Close()
+	err := p.flush()
+	if (err != nil || p.failed) && p.file.Empty() {
+		return errors.Join(err, p.file.Discard())
+	}
+	return errors.Join(err, p.file.Close())
+}
+
+// flush writes to the file what was held back.
+func (p *printout) flush() error {
+	switch {
+	case p.text != nil:
+		return p.text.Flush()
+	case p.whole != nil && p.whole.Len() > 0:
+		return p.file.Replace(p.whole.Bytes())
+	}
+	return nil
 }
