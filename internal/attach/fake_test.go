@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -618,8 +619,12 @@ func (f fakeTable) Lookup(key, value any) error {
 	if attr, err := unix.SchedGetAttr(0, 0); err == nil {
 		f.k.lookupPolicy = attr.Policy
 	}
-	if v, ok := f.k.tables[f.name][key]; ok {
-		*value.(*[]uint64) = v.([]uint64)
+	v, ok := f.k.tables[f.name][key]
+	switch {
+	case ok:
+		reflect.ValueOf(value).Elem().Set(reflect.ValueOf(v))
+	case f.name == bpf.MapFamily: // a hash; the other tables are arrays
+		return ebpf.ErrKeyNotExist
 	}
 	return f.k.refuse["lookup "+f.name]
 }

@@ -242,6 +242,11 @@ func TestAdopt(t *testing.T) {
 			t.Errorf("%s is not followed: %q", tp, k.log)
 		}
 	}
+	for pid, want := range map[int]bool{4711: true, 4713: false} {
+		if got, err := tracer.Follows(pid); got != want || err != nil {
+			t.Errorf("process %d is followed: %v, %v", pid, got, err)
+		}
+	}
 	k.refuse["put "+bpf.MapFamily] = unix.E2BIG
 	if err := tracer.Adopt(1); err == nil || err.Error() != "following process 1: argument list too long" {
 		t.Error(err)

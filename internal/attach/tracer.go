@@ -580,6 +580,19 @@ func (t *Tracer) enter(pid int, global uint32) error {
 	return nil
 }
 
+// Follows reports whether a process, by its number in our PID namespace, is one that was adopted, or a descendant.
+func (t *Tracer) Follows(pid int) (bool, error) {
+	global, err := t.pids.global(uint32(pid))
+	if err == nil {
+		var signal uint64
+		err = t.engine.table(bpf.MapFamily).Lookup(global, &signal)
+	}
+	if errors.Is(err, errNoSuch) || errors.Is(err, ebpf.ErrKeyNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // SetSpanPlace tells the engine where a process has its spans: by its number in the initial PID namespace or, if
 // that is 0, by pid, its number in ours.
 func (t *Tracer) SetSpanPlace(pid int, global uint32, place bpf.SpanPlace) (err error) {

@@ -48,6 +48,7 @@ func TestLiveWhy(t *testing.T) {
 		{[]string{"--once", "--syscall", "clock_nanosleep", "--", "timeout", "1", "sleep", "5"}, `^interrupted by the signal SIGTERM$`, "", 143},
 		{[]string{"--", "true"}, ``, "the command succeeded, and none of its system calls ", 0},
 		{[]string{"--", "sh", "-c", "exit 4"}, ``, " has failed: the command has decided so", 4},
+		{[]string{"--", "sh", "-c", "sleep 5 >/dev/null 2>&1 & exit 4"}, ``, "ksnoop: 1 process that the command has started goes on: ", 4},
 		// No system call fails: the error is in a message.
 		{[]string{"--once", "--", "ip", "link", "add", "foo", "type", "nosuch"}, `^netlink failed: operation not supported\n    netlink\(RTM_NEWLINK, 0x\w+, \d+\) = -EOPNOTSUPP\n(    the answer of the kernel says "Unknown device type"\n)?    by ip\[\d+\], in a command with exit status \d+; chosen since ip wrote "ip: RTNETLINK answers: `, "", 2},
 		{[]string{"-s", "none", "--", "workload", "no-family", "-fail"}, `^netlink failed: no such file or directory\n    netlink\(0x10, 0x5, \d+\) = -ENOENT\n    by workload\[\d+\], in a command with exit status 1; chosen since workload wrote "workload no-family: .*(.*\n)+refused in ctrl_getfamily(.*\n)+            decided`,

@@ -3,10 +3,12 @@
 package trace
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 
@@ -91,4 +93,38 @@ func (p Processes) adopt(proc fs.FS, add func(pid int) error) error {
 		}
 	}
 	return nil
+}
+
+// GoOn returns how many processes are followed that have not ended. It is to be called before End.
+func (r *Run) GoOn() (int, error) { return goOn(os.DirFS("/proc"), r.tracer.Follows) }
+
+func goOn(proc fs.FS, follows func(pid int) (bool, error)) (n int, err error) {
+	entries, err := fs.ReadDir(proc, ".")
+	if err != nil {
+		return 0, err
+	}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		stat, err := fs.ReadFile(proc, e.Name()+"/stat")
+		if err != nil || ended(stat) {
+			continue
+		}
+		follows, err := follows(pid)
+		if err != nil {
+			return 0, err
+		}
+		if follows {
+			n++
+		}
+	}
+	return n, nil
+}
+
+// ended reports whether stat is that of a process which only waits for its parent to ask how it ended.
+func ended(stat []byte) bool {
+	_, state, ok := bytes.Cut(stat[max(bytes.LastIndexByte(stat, ')'), 0):], []byte(") "))
+	return !ok || len(state) == 0 || state[0] == 'Z' || state[0] == 'X'
 }

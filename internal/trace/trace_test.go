@@ -259,3 +259,19 @@ func TestExplained(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 }
+
+// TestGoOn: of the processes that are followed, those count that have not ended.
+func TestGoOn(t *testing.T) {
+	proc := fstest.MapFS{"self/stat": {Data: []byte("1 (a) S 0\n")}, "5": {Mode: fs.ModeDir}}
+	for pid, state := range map[string]string{"1": "S", "2": "R", "3": "Z", "4": "X", "6": "D", "7": "S"} {
+		proc[pid+"/stat"] = &fstest.MapFile{Data: []byte(pid + " (a) Z) " + state + " 0\n")}
+	}
+	follows := func(pid int) (bool, error) { return pid < 7, nil }
+	if n, err := goOn(proc, follows); n != 3 || err != nil {
+		t.Errorf("%d, %v; want 1, 2 and 6", n, err)
+	}
+	refuse := errors.New("no")
+	if _, err := goOn(proc, func(int) (bool, error) { return false, refuse }); !errors.Is(err, refuse) {
+		t.Error(err)
+	}
+}

@@ -303,6 +303,8 @@ type Seen struct {
 	Killed *Killing
 	// Incomplete says that calls may be missing, since something was lost.
 	Incomplete bool
+	// goOn is how many processes that the command has started were there when it had ended.
+	goOn int
 	// Listened says that the programs that look for calls were switched on.
 	Listened bool
 	earlier  int // calls that have failed before, and were forgotten

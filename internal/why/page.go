@@ -163,6 +163,9 @@ func (p *Page) Choose(s *Seen, chosen int, reason string) {
 	if note := s.onlyCounted(); note != "" {
 		p.AddNote(note)
 	}
+	if s.goOn > 0 {
+		p.AddNote(plural.Of(s.goOn, "process{es} that the command has started {goes|go} on: what fails there after the command has ended is not seen"))
+	}
 	if ended := s.endedBy(chosen); chosen >= 0 && ended != "" && ended != reason {
 		p.AddNote(ended)
 	}

@@ -267,6 +267,18 @@ func TestIncompletePage(t *testing.T) {
 	}
 }
 
+// TestGoOn: what a command leaves behind fails unseen.
+func TestGoOn(t *testing.T) {
+	for n, want := range []string{"", "1 process that the command has started goes on: ", "2 processes that the command has started go on: "} {
+		s := &Seen{goOn: n}
+		p := NewPage([]string{"tool"}, s)
+		p.Choose(s, -1, "")
+		if text := shown(t, p); strings.Contains(text, "has started") != (n > 0) || !strings.Contains(text, want) {
+			t.Errorf("%d: %s", n, text)
+		}
+	}
+}
+
 // TestHostilePage: nothing of a page that somebody else has made acts on a terminal, or begins a line.
 func TestHostilePage(t *testing.T) {
 	p, err := ParsePage([]byte(`{"kind":"why","call":{"name":"\u001b[31m","args":[{"text":"a\nb"}],"error":"\u202e"},"reason":"\r","refused":{"function":"f\n","stack":["\u009b"]},"notes":["\u0007"]}`))

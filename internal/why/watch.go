@@ -58,6 +58,7 @@ func (r *Runner) Watch(ctx context.Context) (*Seen, error) {
 	slices.SortStableFunc(s.Messages, func(x, y Message) int { return cmp.Compare(x.Time, y.Time) })
 	w.assign()
 	s.Killed = w.killed()
+	s.goOn = r.goOn
 	s.Incomplete = s.Incomplete || len(r.Missing()) > 0
 	return s, err
 }
