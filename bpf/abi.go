@@ -77,6 +77,8 @@ const (
 	UnseenReturn = Counter(engineCounterUNSEEN_RETURN)
 	// MissedTask are execs and ends of tasks for which the kernel did not run the engine's own programs.
 	MissedTask = Counter(engineCounterMISSED_TASK)
+	// UnseenCode is what processes mapped, executed or forked and was not seen, so that stacks of theirs lack names.
+	UnseenCode = Counter(engineCounterUNSEEN_CODE)
 	Counters   = Counter(engineCounterCOUNTERS) // how many there are
 )
 

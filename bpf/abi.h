@@ -111,7 +111,8 @@ enum counter {
 	LOST_INNER = 29, /* calls of entry functions taken for calls within an earlier one whose return was not seen */
 	UNSEEN_RETURN = 30, /* returns of functions of the process that the kernel will not show */
 	MISSED_TASK = 31, /* execs and ends of tasks for which the kernel did not run the engine; counted by the kernel */
-	COUNTERS = 32,
+	UNSEEN_CODE = 32, /* what processes mapped, executed or forked and was not seen; counted by user space */
+	COUNTERS = 33,
 };
 
 /* A mark in the stream. Its event's probe is the cause, an enum counter. */

@@ -177,7 +177,8 @@ const (
 	engineCounterLOST_INNER      engineCounter = 29
 	engineCounterUNSEEN_RETURN   engineCounter = 30
 	engineCounterMISSED_TASK     engineCounter = 31
-	engineCounterCOUNTERS        engineCounter = 32
+	engineCounterUNSEEN_CODE     engineCounter = 32
+	engineCounterCOUNTERS        engineCounter = 33
 )
 
 type engineErrorClass uint32

@@ -238,6 +238,9 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 	if err := t.openViews(stdout); err != nil {
 		return errors.Join(err, t.out.Close())
 	}
+	if f.tail.users != nil {
+		t.settings.Users = f.tail.users.symbols
+	}
 	t.settings.Unwinder = f.tail.unwinder()
 	ctx, stop := t.untilSignal(ctx)
 	defer stop()

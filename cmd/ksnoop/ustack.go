@@ -138,7 +138,7 @@ func (u *users) close() {
 		return
 	}
 	if why := u.symbols.Unlined(); why != "" {
-		fmt.Fprintln(u.stderr, "ksnoop: source lines or inlined functions of processes are missing:", why)
+		fmt.Fprintln(u.stderr, "ksnoop: names, source lines or inlined functions of processes are missing:", why)
 	}
 	if u.watcher == nil {
 		return
@@ -146,9 +146,6 @@ func (u *users) close() {
 	u.stop()
 	if n := u.symbols.Unread(); n > 0 {
 		fmt.Fprintf(u.stderr, "ksnoop: generated code of %s that ended has no names: where /tmp/perf-PID.map was could not be kept in time, or of so many\n", plural.Of(n, "process{es}"))
-	}
-	if n := u.symbols.Unseen(); n > 0 {
-		fmt.Fprintf(u.stderr, "ksnoop: %s something that processes mapped, executed or forked was not seen: the buffer for that was full, processes mapped more than is read or kept, one kept its mappings locked, or a CPU was off. Stacks may lack frames or names\n", plural.Of(n, "time{s}"))
 	}
 	_ = u.watcher.Close()
 }

@@ -202,6 +202,7 @@ func (f *whyFlags) openUsers(r *why.Runner, stderr io.Writer) *users {
 	if level := f.symbols.level.Level; level != symbols.LevelNone {
 		u.symbols.ShowLines(process.Lines{Root: "/", Caches: find.CacheFolders(os.Getenv), Inlined: level == symbols.LevelInlines})
 	}
+	r.Users = u.symbols
 	r.UserStacks = trace.Stacks(false, false, true, f.ustack.copied())
 	if f.ustack.copied() > 0 {
 		r.Unwinder = process.NewUnwinder(u.symbols, hostArch)

@@ -127,6 +127,7 @@ var causes = [bpf.Counters]string{
 	bpf.LeftFine: "left_fine", bpf.LeftError: "left_error", bpf.LeftShort: "left_short", bpf.LeftUnmet: "left_unmet", bpf.LostChain: "chain", bpf.Overwritten: "overwritten",
 	bpf.LostKey: "key", bpf.LostRow: "row", bpf.LostKeptStack: "kept_stack", bpf.LostPath: "path",
 	bpf.ShortStack: "short_stack", bpf.LostInner: "inner", bpf.UnseenReturn: "unseen_return", bpf.MissedTask: "missed_task",
+	bpf.UnseenCode: "unseen_code",
 }
 
 // AppendLoss appends that records are missing.

@@ -18,23 +18,23 @@ const (
 	Execed             // the process has become another program: what was mapped before is gone
 	Forked             // PID was made by Parent, with what that has mapped
 	Ended              // a thread has ended
-	Lost               // some of what has happened is not known
+	Lost               // some of what has happened from Since to Time is not known
 )
 
 // An Event is what has happened to a process. Its numbers are those in ksnoop's PID namespace.
 type Event struct {
-	Kind        Kind
-	PID, TID    uint32
-	Parent      uint32
-	Time        uint64 // CLOCK_MONOTONIC ns
-	Start, End  uint64 // of what was mapped
-	Offset      uint64 // in the file
-	Path        string
-	BuildID     string // bytes; "" if it is not known
-	Device      string // as in /proc/PID/maps; "" if the build ID is known
-	Inode       uint64
-	Count       uint64 // of what is lost
-	ParentShare bool   // the new thread is one of its parent's process
+	Kind         Kind
+	PID, TID     uint32
+	Parent       uint32
+	Time         uint64 // CLOCK_MONOTONIC ns
+	Start, End   uint64 // of what was mapped
+	Offset       uint64 // in the file
+	Path         string
+	BuildID      string // bytes; "" if it is not known
+	Device       string // as in /proc/PID/maps; "" if the build ID is known
+	Inode        uint64
+	Since, Count uint64 // of what is lost; the count may be told later
+	ParentShare  bool   // the new thread is one of its parent's process
 }
 
 // Bits of a record's header.

@@ -42,7 +42,7 @@ func TestLiveHotplug(t *testing.T) {
 		if err := command.Run(); err != nil {
 			t.Fatal(err)
 		}
-		events := w.Take(nil)
+		events := w.Take(nil, now())
 		runs = slices.ContainsFunc(events, func(e Event) bool { return e.Kind == Execed && e.PID == uint32(command.Process.Pid) })
 		return runs, slices.ContainsFunc(events, func(e Event) bool { return e.Kind == Lost })
 	}

@@ -5,7 +5,8 @@
 // order and with the time, so that it is known after a process has ended.
 //
 // [Open] follows all processes of the machine, and [Watcher.Take] returns what has happened
-// since. [decode] reads the records.
+// since. [decode] reads the records. What was not seen is an event, too, which says from when to
+// when: until its end nobody knows which program a process executes.
 package mappings
 
 import (
@@ -28,6 +29,7 @@ type Watcher struct {
 	on      map[cpu]bool // those that buffers are filled of
 	at      map[int]int  // which buffer a CPU has
 	failed  bool         // one of them could not be followed
+	looked  uint64       // when it was looked last which CPUs are on, and all of them were followed: CLOCK_MONOTONIC ns
 	pending []Event      // the first settled ones are in order of time, and nothing is to come before them
 	settled int
 	stop    chan struct{}
@@ -45,7 +47,7 @@ func openBuffer(number int) (buffer, error) { return openRing(number) }
 // Open follows all processes from now on. A CPU that is switched on later is followed within a second, and a Lost event says that
 // something may be missing.
 func Open() (*Watcher, error) {
-	w := &Watcher{on: map[cpu]bool{}, at: map[int]int{}, stop: make(chan struct{})}
+	w := &Watcher{on: map[cpu]bool{}, at: map[int]int{}, looked: now(), stop: make(chan struct{})}
 	cpus, err := onlineCPUs()
 	if err == nil {
 		_, err = w.follow(cpus, openBuffer)
@@ -95,17 +97,24 @@ func (w *Watcher) replace(number int, b buffer) error {
 }
 
 // followAgain follows CPUs that are on again: all but one, when the machine has slept. One that cannot be followed is tried
-// again each second, and counts once.
+// again each time, and counts once.
 func (w *Watcher) followAgain() {
+	looked := now()
 	cpus, err := onlineCPUs()
-	if err != nil {
-		return
+	fresh := false
+	if err == nil {
+		fresh, err = w.follow(cpus, openBuffer)
 	}
-	fresh, err := w.follow(cpus, openBuffer)
-	if fresh || err != nil && !w.failed {
-		w.pending = append(w.pending, Event{Kind: Lost, Count: 1})
+	if fresh || err != nil {
+		lost := Event{Kind: Lost, Since: w.looked, Time: now()}
+		if !w.failed {
+			lost.Count = 1
+		}
+		w.pending = append(w.pending, lost)
 	}
-	w.failed = err != nil
+	if w.failed = err != nil; !w.failed {
+		w.looked = looked
+	}
 }
 
 // empty reads the buffers from time to time, so that they do not become full while nobody asks, and looks for CPUs that are on again.
@@ -143,11 +152,23 @@ func (w *Watcher) read() {
 	last := slices.MaxFunc(w.pending[w.settled:], byTime)
 	w.collect()
 	if n := len(w.pending); n > mostPending {
-		w.pending, w.settled = append(w.pending[:0], Event{Kind: Lost, Count: uint64(n)}), 0
+		w.pending, w.settled = append(w.pending[:0], dropped(w.pending)), 0
 	}
 	fresh := w.pending[w.settled:]
 	slices.SortStableFunc(fresh, byTime)
 	w.settled += sort.Search(len(fresh), func(i int) bool { return fresh[i].Time > last.Time })
+}
+
+// dropped returns what stands for events that are not kept.
+func dropped(events []Event) Event {
+	lost := Event{Kind: Lost, Since: now(), Count: uint64(len(events))}
+	for _, e := range events {
+		lost.Time = max(lost.Time, e.Time)
+		if lost.Since = min(lost.Since, e.Time); e.Kind == Lost {
+			lost.Since = min(lost.Since, e.Since)
+		}
+	}
+	return lost
 }
 
 func byTime(a, b Event) int { return cmp.Compare(a.Time, b.Time) }
@@ -160,10 +181,14 @@ func (w *Watcher) collect() {
 }
 
 // Take appends the events since the last call to dst, in order of time: all that happened before this call, and perhaps
-// some that happened since.
-func (w *Watcher) Take(dst []Event) []Event {
+// some that happened since. If CPUs have been switched on before a time, in CLOCK_MONOTONIC ns, the Lost event is among them;
+// at time 0 that may follow within a second.
+func (w *Watcher) Take(dst []Event, time uint64) []Event {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if time > w.looked {
+		w.followAgain()
+	}
 	w.read()
 	return w.take(dst)
 }

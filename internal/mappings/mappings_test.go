@@ -85,7 +85,7 @@ func TestOrder(t *testing.T) {
 	take := func(want ...uint64) {
 		t.Helper()
 		var got []uint64
-		for _, e := range w.Take(nil) {
+		for _, e := range w.Take(nil, 0) {
 			got = append(got, e.Time)
 		}
 		if !slices.Equal(got, want) {
@@ -162,7 +162,7 @@ func TestWatcher(t *testing.T) {
 	pid := uint32(command.Process.Pid)
 	var kinds []Kind
 	var paths []string
-	for _, e := range w.Take(nil) {
+	for _, e := range w.Take(nil, 0) {
 		if e.PID != pid || e.TID != pid {
 			continue
 		}

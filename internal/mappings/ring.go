@@ -26,6 +26,7 @@ type ring struct {
 	mem  []byte // a page of struct perf_event_mmap_page, and the records
 	data []byte
 	raw  []byte // one record
+	last uint64 // time of the last record that was read
 }
 
 func openRing(cpu int) (*ring, error) {
@@ -49,7 +50,7 @@ func openRing(cpu int) (*ring, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("map the buffer: %w", err), unix.Close(fd))
 	}
-	return &ring{fd: fd, mem: mem, data: mem[os.Getpagesize():]}, nil
+	return &ring{fd: fd, mem: mem, data: mem[os.Getpagesize():], last: now()}, nil
 }
 
 func (r *ring) close() error { return errors.Join(unix.Munmap(r.mem), unix.Close(r.fd)) }
@@ -60,11 +61,16 @@ const (
 	offTail = 1032
 )
 
-// read appends the records that the kernel has written.
+// mostRecord is more than any record of ours takes: that of a mapping has a path of up to PATH_MAX.
+const mostRecord = 2 * unix.PathMax
+
+// read appends the records that the kernel has written. How many it had no room for, the kernel tells with the next record that it
+// has room for. That there may be such is to be known before.
 func (r *ring) read(dst []Event) []Event {
 	head := atomic.LoadUint64((*uint64)(unsafe.Pointer(&r.mem[offHead])))
 	tail := (*uint64)(unsafe.Pointer(&r.mem[offTail]))
 	at := *tail
+	full := head-at > uint64(len(r.data)-mostRecord)
 	for at < head {
 		r.raw = r.take(r.raw[:0], at, headerSize)
 		size := uint64(binary.LittleEndian.Uint16(r.raw[6:]))
@@ -73,12 +79,20 @@ func (r *ring) read(dst []Event) []Event {
 			break
 		}
 		r.raw = r.take(r.raw[:0], at, size)
-		if e, ok := decode(r.raw); ok {
+		e, ok := decode(r.raw)
+		if e.Kind == Lost {
+			e.Since = r.last
+		}
+		if ok {
 			dst = append(dst, e)
 		}
+		r.last = max(r.last, e.Time)
 		at += size
 	}
 	atomic.StoreUint64(tail, at)
+	if full {
+		dst = append(dst, Event{Kind: Lost, Since: r.last, Time: now()})
+	}
 	return dst
 }
 

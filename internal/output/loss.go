@@ -51,6 +51,8 @@ var losses = [bpf.Counters]loss{
 	bpf.UnseenReturn:  {what: "return{s} of functions of the process not seen because the kernel waits for no more than 64 of a thread"},
 	bpf.MissedTask: {what: "start{s}, exec{s} or end{s} of tasks not seen because the kernel skips a program on a CPU where a task was preempted inside it",
 		hint: "sessions may be wrong"},
+	bpf.UnseenCode: {what: "time{s} something that processes mapped, executed or forked was not seen: the buffer for that was full, processes mapped more than is read or kept, one kept its mappings locked, or a CPU was off",
+		hint: "user stacks may lack frames or names"},
 	bpf.LeftFine:  {what: "session{s} not shown because {it|they} did not fail", known: true},
 	bpf.LeftError: {what: "session{s} not shown because of the error{s} that {it|they} failed with", known: true},
 	bpf.LeftShort: {what: "session{s} not shown because {it|they} did not take long enough", known: true},

@@ -89,7 +89,7 @@ func (s *Symbols) Update() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.lives != nil {
-		s.lives.update()
+		s.lives.update(0)
 		s.leave(time.Now())
 	}
 }

@@ -3,13 +3,14 @@
 package process
 
 import (
-	"cmp"
 	"errors"
 	"io/fs"
 	"slices"
 	"strconv"
 	"time"
 	"unsafe"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/ksnoop/ksnoop/internal/mappings"
 )
@@ -23,9 +24,15 @@ const (
 	ownCode     = 64 << 10         // and of one, even if others take too many
 )
 
+// Limits on comparing. Whoever maps code as fast as they can makes it necessary again and again.
+const (
+	mostComparing = time.Second // for reading what processes map
+	restComparing = 10          // and for how many times as long it is not read afterwards
+)
+
 // A Source tells which code processes map. *mappings.Watcher implements it.
 type Source interface {
-	Take(dst []mappings.Event) []mappings.Event
+	Take(dst []mappings.Event, time uint64) []mappings.Event
 }
 
 // lives are the processes of the machine from some moment on, by their numbers in ksnoop's
@@ -40,6 +47,15 @@ type lives struct {
 	ended  []ended // in order of time
 	lost   uint64
 	keeper keeper // nil: files of processes are not to be found
+	doubts doubts
+}
+
+// doubts are which lives have to be compared with /proc, since something that processes did was not seen: one of them may have
+// executed another program. Until that is known, its addresses have no names, rather than those of the program before.
+type doubts struct {
+	since, until uint64    // when it was that something was not seen, the last time
+	open         bool      // there are lives to compare
+	next         time.Time // when /proc may be read again
 }
 
 // A keeper keeps what is needed of processes after their end. *Symbols implements it.
@@ -57,31 +73,6 @@ type leaving struct {
 type ended struct {
 	pid  uint32
 	life *life
-}
-
-// A life is what a process maps from an exec or a fork to the next exec.
-type life struct {
-	from uint64
-	maps []timed // in order of time
-	size int     // bytes of them; a child counts what it shares with its parent, too
-
-	looked looked
-
-	// A process goes on when its main thread has ended, as long as there is another one.
-	others    map[uint32]struct{} // threads but the main one
-	unlisted  bool                // it was there before, and /proc has not told its threads yet
-	mainEnded bool
-
-	generates bool  // code of no file is mapped
-	held      *held // where its map is; nil if that is not known
-	over      bool
-}
-
-// A timed is a mapping and since when it is there. What was unmapped is not known; a later
-// mapping hides it.
-type timed struct {
-	mapping
-	from uint64
 }
 
 // newLives remembers the processes that there are, and follows them. A process that is
@@ -142,18 +133,20 @@ func (l *lives) end(pid uint32, n *life) {
 	}
 }
 
-// update learns what has happened up to now.
-func (l *lives) update() {
-	l.events = l.source.Take(l.events[:0])
+// update learns what has happened up to now, so that lives are known at a time, or at none if that is 0.
+func (l *lives) update(time uint64) {
+	l.events = l.source.Take(l.events[:0], time)
 	for i := range l.events {
 		l.apply(&l.events[i])
 		l.forget()
 	}
+	l.settle()
 }
 
 func (l *lives) apply(e *mappings.Event) {
 	if e.Kind == mappings.Lost {
 		l.lost += e.Count
+		l.doubt(e.Since, e.Time)
 		return
 	}
 	if e.PID == 0 || e.PID == ^uint32(0) { // of another PID namespace
@@ -176,6 +169,9 @@ func (l *lives) apply(e *mappings.Event) {
 			child.maps = slices.Clip(parent.maps[:parent.behind(e.Time)])
 			child.size = parent.size
 			child.looked = parent.looked.fork()
+			if parent.doubtAt(e.Time) {
+				child.doubtFrom(e.Time)
+			}
 		}
 		l.begin(e.PID, child)
 		l.keep(e.PID, child)
@@ -196,14 +192,6 @@ func (l *lives) apply(e *mappings.Event) {
 			l.end(e.PID, in)
 		}
 	}
-}
-
-// starts takes note of a thread.
-func (n *life) starts(tid uint32) {
-	if n.others == nil {
-		n.others = map[uint32]struct{}{}
-	}
-	n.others[tid] = struct{}{}
 }
 
 // ends takes note of the end of a thread, and reports whether it was the last one of a life.
@@ -243,6 +231,10 @@ func (l *lives) begin(pid uint32, n *life) {
 	}
 	if i < len(own) {
 		l.end(pid, n)
+	}
+	if n.from < l.doubts.until {
+		n.doubtFrom(l.doubts.since)
+		l.doubts.open = true
 	}
 	l.of[pid] = slices.Insert(own, i, n)
 	l.count++
@@ -291,25 +283,6 @@ func (l *lives) add(n *life, m timed) {
 	l.size += size
 }
 
-// behind returns how many mappings were there at a time.
-func (n *life) behind(time uint64) int {
-	i, _ := slices.BinarySearchFunc(n.maps, time+1, func(a timed, t uint64) int { return cmp.Compare(a.from, t) })
-	return i
-}
-
-// has reports whether a mapping is the newest at its place already. The kernel tells of it again
-// when its protection changes, which compilers at run time do all the time. It looks at the last
-// mappings only: this must be cheap, since a process can map as fast as it likes.
-func (n *life) has(m *timed) bool {
-	const last = 1 << 10
-	for i := len(n.maps) - 1; i >= max(0, len(n.maps)-last); i-- {
-		if old := &n.maps[i]; old.from <= m.from && old.start < m.end && m.start < old.end {
-			return old.mapping == m.mapping
-		}
-	}
-	return false
-}
-
 // at returns the life that a process had at a time; nil if nothing is known.
 func (l *lives) at(pid uint32, time uint64) *life {
 	own := l.of[pid]
@@ -321,12 +294,84 @@ func (l *lives) at(pid uint32, time uint64) *life {
 	return nil
 }
 
-// find returns the mapping that an address was in at a time, the newest, and since when.
-func (n *life) find(addr, time uint64) (m *mapping, since uint64) {
-	for i := len(n.maps) - 1; i >= 0; i-- {
-		if m := &n.maps[i]; m.from <= time && addr >= m.start && addr < m.end {
-			return &m.mapping, m.from
+// doubt has all lives doubted of a time in which something was not seen.
+func (l *lives) doubt(since, until uint64) {
+	l.doubts.since, l.doubts.until, l.doubts.open = since, until, true
+	for _, own := range l.of {
+		for i, n := range own {
+			if i+1 == len(own) || own[i+1].from > since {
+				n.doubtFrom(since)
+			}
 		}
 	}
-	return nil, 0
+}
+
+// settle compares lives that are in doubt with /proc. Those that map the same code as before go on; others are known from now on.
+func (l *lives) settle() {
+	began := time.Now()
+	if !l.doubts.open || began.Before(l.doubts.next) {
+		return
+	}
+	l.doubts.open = false
+	entries, _ := fs.ReadDir(l.root, "proc")
+	for _, e := range entries {
+		pid, err := strconv.ParseUint(e.Name(), 10, 32)
+		if err != nil {
+			continue
+		}
+		if time.Since(began) > mostComparing {
+			l.doubts.open = true
+			break
+		}
+		l.compare(uint32(pid))
+	}
+	l.doubts.next = time.Now().Add(restComparing * time.Since(began))
+}
+
+// compare compares what is known of a process with what it maps.
+func (l *lives) compare(pid uint32) {
+	var last *life
+	if own := l.of[pid]; len(own) > 0 {
+		last = own[len(own)-1]
+	}
+	known := last != nil && !last.over
+	if known && last.doubtful == 0 || !known && l.count >= mostLives {
+		return
+	}
+	before, _ := fs.ReadFile(l.root, procOf(pid)+"/stat")
+	since := monotonic()
+	maps, err := readSomeMaps(l.root, pid)
+	cut := errors.Is(err, errCutMaps)
+	if cut || mapsReads.GaveUp(err) {
+		l.lost++
+	}
+	if err != nil && !cut {
+		return
+	}
+	after, _ := fs.ReadFile(l.root, procOf(pid)+"/stat")
+	_, program, ok := parseStat(before)
+	if _, still, _ := parseStat(after); !ok || still != program { // it has executed another one meanwhile
+		l.doubts.open = true
+		return
+	}
+	if known && last.same(maps) {
+		last.doubtful = 0
+		maps = slices.DeleteFunc(maps, func(m mapping) bool {
+			was, _ := last.find(m.start, since)
+			return m.ofFile() || was != nil && was.start == m.start && was.end == m.end
+		})
+	} else {
+		last = &life{from: since, unlisted: true}
+		l.begin(pid, last)
+	}
+	for _, m := range maps {
+		l.add(last, timed{mapping: m, from: since})
+	}
+	l.keep(pid, last)
+}
+
+func monotonic() uint64 {
+	var t unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &t) // which does not fail
+	return uint64(t.Nano())
 }

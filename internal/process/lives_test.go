@@ -282,7 +282,7 @@ func TestLivesForgotten(t *testing.T) {
 	l := newLives(fstest.MapFS{}, source)
 	check := func(what string, lost uint64) {
 		t.Helper()
-		l.update()
+		l.update(0)
 		size, count := 0, 0
 		for _, own := range l.of {
 			for _, n := range own {
@@ -321,7 +321,7 @@ func TestLivesForgotten(t *testing.T) {
 		source.maps(pid, 2000, pieces)
 	}
 	for range 3 {
-		l.update()
+		l.update(0)
 	}
 	lost := l.lost
 	check("others live", lost)
@@ -331,7 +331,7 @@ func TestLivesForgotten(t *testing.T) {
 	source.maps(12, 3000, ownCode>>13)
 	check("a small one", lost)
 	source.maps(13, 3000, pieces)
-	l.update()
+	l.update(0)
 	if more := l.lost - lost; more < pieces-2*ownCode>>13 || more >= pieces {
 		t.Errorf("of %d pieces %d have no room", pieces, more)
 	}

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -99,6 +100,14 @@ func parseMaps(r io.Reader) ([]mapping, error) {
 
 // unescape restores newlines in paths, which the kernel escapes.
 func unescape(path string) string { return strings.ReplaceAll(path, `\012`, "\n") }
+
+// ofFile reports whether it is not of generated code, the vDSO or the like.
+func (m *mapping) ofFile() bool {
+	return strings.HasPrefix(m.file.path, "/") && m.file.path != anonymous
+}
+
+// baseName is the last part of the path, which does not depend on whose root it is seen from.
+func (m *mapping) baseName() string { return strings.TrimSuffix(path.Base(m.file.path), " (deleted)") }
 
 // mappingAt returns the mapping that has addr, or nil.
 func mappingAt(maps []mapping, addr uint64) *mapping {

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"math"
 	"reflect"
 	"strconv"
 	"unsafe"
@@ -53,8 +54,12 @@ type Recorder struct {
 	symbols *Symbols
 	mapped  map[recordedMapping]int
 	framed  map[recordedFrame]struct{}
+	hidden  map[uint32]*hidden // by process
 	size    int
 }
+
+// A hidden is a time of which a recording has no names of a process: which program it was executing is not known.
+type hidden struct{ from, until uint64 } // until 0: up to its next program
 
 // A recordedMapping is one that the recording has.
 type recordedMapping struct {
@@ -71,7 +76,7 @@ type recordedFrame struct {
 
 // NewRecorder returns a Recorder of a recording, which knows nothing yet.
 func (s *Symbols) NewRecorder() *Recorder {
-	return &Recorder{symbols: s, mapped: map[recordedMapping]int{}, framed: map[recordedFrame]struct{}{}}
+	return &Recorder{symbols: s, mapped: map[recordedMapping]int{}, framed: map[recordedFrame]struct{}{}, hidden: map[uint32]*hidden{}}
 }
 
 // Append appends the lines for a stack that the recording does not have yet.
@@ -79,6 +84,9 @@ func (r *Recorder) Append(dst []byte, e *bpf.Event, stack []bpf.UserFrame) []byt
 	r.symbols.mu.Lock()
 	defer r.symbols.mu.Unlock()
 	p := r.symbols.of(e, string(bytes.TrimRight(e.Comm[:], "\x00")))
+	if p.doubtful != 0 {
+		return r.hide(dst, e.PID, p.doubtful)
+	}
 	for _, f := range stack {
 		n := p.name(f.Addr(), !f.Exact())
 		if n.mapping == nil {
@@ -86,7 +94,7 @@ func (r *Recorder) Append(dst []byte, e *bpf.Event, stack []bpf.UserFrame) []byt
 		}
 		key := recordedMapping{pid: e.PID, since: n.since, mapping: *n.mapping}
 		if p.life != nil {
-			key.life = p.life.from
+			key.life = r.life(p.life, e)
 		}
 		number, known := r.mapped[key]
 		if !known {
@@ -114,6 +122,34 @@ func (r *Recorder) Append(dst []byte, e *bpf.Event, stack []bpf.UserFrame) []byt
 		dst, _ = r.append(dst, &line{Mapping: number, At: n.offset, Exact: f.Exact(), NoCaller: noCaller, Func: n.name, Plus: n.plus, File: n.file, Source: p.appendLines(nil, n)})
 	}
 	return dst
+}
+
+// hide appends a mapping of no file, which hides all that a process has from a time on.
+func (r *Recorder) hide(dst []byte, pid uint32, from uint64) []byte {
+	if old := r.hidden[pid]; old != nil && old.from == from && old.until == 0 {
+		return dst
+	}
+	all := mapping{end: math.MaxUint64}
+	number := len(r.mapped)
+	dst, ok := r.append(dst, &line{Mapping: number, PID: pid, Life: from, Since: from, End: all.end})
+	if ok {
+		r.mapped[recordedMapping{pid: pid, life: from, since: from, mapping: all}] = number
+		r.hidden[pid] = &hidden{from: from}
+	}
+	return dst
+}
+
+// life returns since when a replay is to take what a life has mapped. A process that turns out to go on with its program has another
+// life for replays from then on.
+func (r *Recorder) life(of *life, e *bpf.Event) uint64 {
+	h := r.hidden[e.PID]
+	if h == nil || of.from > h.from || e.Time < h.from {
+		return of.from
+	}
+	if h.until == 0 {
+		h.until = e.Time
+	}
+	return h.until
 }
 
 // full reports whether there is no room for more.

@@ -21,7 +21,7 @@ import (
 // told is what happened, each time it is asked.
 type told [][]mappings.Event
 
-func (s *told) Take(dst []mappings.Event) []mappings.Event {
+func (s *told) Take(dst []mappings.Event, _ uint64) []mappings.Event {
 	if len(*s) == 0 {
 		return dst
 	}
@@ -125,7 +125,7 @@ func TestFollowingEnded(t *testing.T) {
 	}
 	maps, _, _ := strings.Cut(string(out), "\n[")
 	e := bpf.Event{Time: 1 << 63}
-	s.lives.update()
+	s.lives.update(0)
 	for pid, own := range s.lives.of {
 		for _, l := range own {
 			for i := range l.maps {

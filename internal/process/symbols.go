@@ -105,6 +105,7 @@ func (s *Symbols) Unseen() uint64 {
 	if s.lives == nil {
 		return 0
 	}
+	s.lives.update(monotonic())
 	return s.lives.lost
 }
 
@@ -135,10 +136,17 @@ func (s *Symbols) of(e *bpf.Event, comm string) *Process {
 		if at == 0 { // a stack of a table, of which no time is known
 			at = math.MaxUint64
 		}
-		s.lives.update()
+		s.lives.update(e.Time)
 		// Its number is that of the initial namespace alone.
-		if found := s.lives.at(key, at); found != nil && len(found.maps) > 0 && (e.Time != 0 || s.initial) {
-			return &Process{symbols: s, pid: pid, life: found, at: at}
+		if found := s.lives.at(key, at); found != nil && (e.Time != 0 || s.initial) {
+			if found.doubtAt(at) {
+				p := Unknown(fmt.Sprintf("process %d may have executed another program, which was not seen", key))
+				p.doubtful = found.doubtful
+				return p
+			}
+			if len(found.maps) > 0 {
+				return &Process{symbols: s, pid: pid, life: found, at: at}
+			}
 		}
 	}
 	if err != nil {
@@ -156,6 +164,8 @@ type Process struct {
 	life    *life  // what is known instead, where processes are followed
 	at      uint64 // and at which time
 	why     string
+	// Doubtful is from when on it is not known which program it executes; 0: there is no doubt.
+	doubtful uint64
 }
 
 // Missing says why addresses have no names; "" if nothing prevents it.

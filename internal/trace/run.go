@@ -35,15 +35,16 @@ type Run struct {
 
 	tracer   *attach.Tracer
 	log      *slog.Logger
-	in       *Selection // nil: it is not by container
-	unselect func()     // ends what follows containers; nil if nothing does
-	programs *programs  // nil: no spans are looked for in memory
-	unwind   *unwinding // nil: no user stacks are unwound
-	unfollow func()     // ends what follows those; nil if nothing does
-	slowly   bool       // begin with few calls, and see what that takes
-	paced    bool       // Settings.Paced
-	finish   func()     // of what Records has begun; nil before
-	tooMuch  error      // why it has ended, if tracing took too much
+	in       *Selection       // nil: it is not by container
+	unselect func()           // ends what follows containers; nil if nothing does
+	programs *programs        // nil: no spans are looked for in memory
+	users    *process.Symbols // nil: no user stacks are named
+	unwind   *unwinding       // nil: no user stacks are unwound
+	unfollow func()           // ends what follows those; nil if nothing does
+	slowly   bool             // begin with few calls, and see what that takes
+	paced    bool             // Settings.Paced
+	finish   func()           // of what Records has begun; nil before
+	tooMuch  error            // why it has ended, if tracing took too much
 }
 
 // Attach attaches a plan; nothing is sent before Start. What a SPEC asks for by name and
@@ -96,7 +97,7 @@ func begin(ctx context.Context, view *kernel.View, p *plan.Plan, s Settings, loa
 		s.rejected(f.Err)
 	}
 	r := &Run{Plan: tracer.Attached(), Failed: Explained(view, tracer.Failed()), tracer: tracer, log: s.Log, in: s.Selection,
-		slowly: beginSlowly(p, &s.Filter), paced: s.Paced}
+		slowly: beginSlowly(p, &s.Filter), paced: s.Paced, users: s.Users}
 	if s.Unwinder != nil {
 		r.unwind = &unwinding{unwinder: s.Unwinder, plan: r.Plan}
 	}
@@ -189,12 +190,14 @@ func (r *Run) Records(ctx context.Context, l Limits) iter.Seq2[[]byte, error] {
 			r.log.Error(err.Error())
 		}
 	})
+	var watching sync.WaitGroup
 	if l.Hung > 0 {
-		go r.tracer.WatchHung(ctx, l.Hung/2)
+		watching.Go(func() { r.tracer.WatchHung(ctx, l.Hung/2) })
 	}
 	kept := r.keepWithin(ctx, l.Budget, stop)
 	r.finish = sync.OnceFunc(func() {
 		stop()
+		watching.Wait()
 		r.tooMuch = <-kept
 		// Not in the background only: the next may be Close. If it fails, that was logged.
 		_ = r.tracer.Stop()
@@ -258,6 +261,9 @@ func (r *Run) End() (l event.Losses, err error) {
 func (r *Run) Counters() (counted [bpf.Counters]uint64, err error) {
 	counted, err = r.tracer.Counters()
 	counted[bpf.ShortStack] += r.unwind.short()
+	if r.users != nil {
+		counted[bpf.UnseenCode] += r.users.Unseen()
+	}
 	return counted, err
 }
 

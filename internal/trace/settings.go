@@ -28,6 +28,8 @@ type Settings struct {
 	Selection *Selection
 	Rate      bpf.Rate
 	Tail      bpf.Tail // stacks and branches
+	// Users names what stacks of processes have; nil if there are none. What it has not seen is counted.
+	Users *process.Symbols
 	// Unwinder makes the stacks that records have copies of; nil if Tail has no UserCopy.
 	Unwinder *process.Unwinder
 	RingSize uint32 // bytes, a power of two and a multiple of the page size

@@ -46,6 +46,7 @@ type Runner struct {
 	// copies; nil if the kernel does.
 	UserStacks bpf.Tail
 	Unwinder   *process.Unwinder
+	Users      *process.Symbols // names what they have
 	// Recording gets the records of all runs; nil: they are not kept.
 	Recording *record.Series
 	refused   bool         // the command cannot be executed
@@ -350,6 +351,16 @@ func (r *Runner) Missing() (all []Lost) {
 		}
 	}
 	return all
+}
+
+// callsMissing reports whether there may be calls that the runs have not seen, and not only names or frames of their stacks.
+func (r *Runner) callsMissing() bool {
+	for i, n := range r.Lost.Lost {
+		if cause := bpf.Counter(i); n > 0 && cause != bpf.ShortStack && cause != bpf.UnseenCode && !slices.Contains(noLoss, cause) {
+			return true
+		}
+	}
+	return false
 }
 
 // lostBy says what a counter of the engine has counted.

@@ -62,7 +62,7 @@ func TestUserStack(t *testing.T) {
 // silent tells of nothing that processes map.
 type silent struct{}
 
-func (silent) Take(dst []mappings.Event) []mappings.Event { return dst }
+func (silent) Take(dst []mappings.Event, _ uint64) []mappings.Event { return dst }
 
 // TestUserStackWithinCode: a stack by frame pointers ends where it leaves the code of the process for good. Generated code is code,
 // although /proc/PID/maps has no name for it. A stack by unwind information ends for a reason of its own.

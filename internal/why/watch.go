@@ -53,13 +53,13 @@ func (r *Runner) Watch(ctx context.Context) (*Seen, error) {
 	if r.Process != nil {
 		w.awaiting = &awaiting{process: r.Process}
 	}
-	s.Status, err = r.run(ctx, false, trace.Request{Specs: specs, Options: plan.Options{Arch: r.Kernel.Arch()}}, trace.Settings{Tail: r.UserStacks, Unwinder: r.Unwinder}, w.take)
+	s.Status, err = r.run(ctx, false, trace.Request{Specs: specs, Options: plan.Options{Arch: r.Kernel.Arch()}}, trace.Settings{Tail: r.UserStacks, Users: r.Users, Unwinder: r.Unwinder}, w.take)
 	slices.SortStableFunc(s.Calls, func(x, y Failure) int { return cmp.Compare(x.Time, y.Time) })
 	slices.SortStableFunc(s.Messages, func(x, y Message) int { return cmp.Compare(x.Time, y.Time) })
 	w.assign()
 	s.Killed = w.killed()
 	s.goOn = r.goOn
-	s.Incomplete = s.Incomplete || len(r.Missing()) > 0
+	s.Incomplete = s.Incomplete || r.callsMissing()
 	return s, err
 }
 

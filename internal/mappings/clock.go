@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mappings
+
+import "golang.org/x/sys/unix"
+
+// now is the time as events have it.
+func now() uint64 {
+	var t unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &t) // which does not fail
+	return uint64(t.Nano())
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package process
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// A life is what a process maps from an exec or a fork to the next exec.
+type life struct {
+	from uint64
+	maps []timed // in order of time
+	size int     // bytes of them; a child counts what it shares with its parent, too
+
+	looked looked
+
+	// A process goes on when its main thread has ended, as long as there is another one.
+	others    map[uint32]struct{} // threads but the main one
+	unlisted  bool                // it was there before, and /proc has not told its threads yet
+	mainEnded bool
+
+	// Doubtful is from when on it may have executed another program, unseen; 0: there is no doubt.
+	doubtful uint64
+
+	generates bool  // code of no file is mapped
+	held      *held // where its map is; nil if that is not known
+	over      bool
+}
+
+// A timed is a mapping and since when it is there. What was unmapped is not known; a later
+// mapping hides it.
+type timed struct {
+	mapping
+	from uint64
+}
+
+// starts takes note of a thread.
+func (n *life) starts(tid uint32) {
+	if n.others == nil {
+		n.others = map[uint32]struct{}{}
+	}
+	n.others[tid] = struct{}{}
+}
+
+// behind returns how many mappings were there at a time.
+func (n *life) behind(time uint64) int {
+	i, _ := slices.BinarySearchFunc(n.maps, time+1, func(a timed, t uint64) int { return cmp.Compare(a.from, t) })
+	return i
+}
+
+// has reports whether a mapping is the newest at its place already. The kernel tells of it again
+// when its protection changes, which compilers at run time do all the time. It looks at the last
+// mappings only: this must be cheap, since a process can map as fast as it likes.
+func (n *life) has(m *timed) bool {
+	const last = 1 << 10
+	for i := len(n.maps) - 1; i >= max(0, len(n.maps)-last); i-- {
+		if old := &n.maps[i]; old.from <= m.from && old.start < m.end && m.start < old.end {
+			return old.mapping == m.mapping
+		}
+	}
+	return false
+}
+
+// find returns the mapping that an address was in at a time, the newest, and since when.
+func (n *life) find(addr, time uint64) (m *mapping, since uint64) {
+	for i := len(n.maps) - 1; i >= 0; i-- {
+		if m := &n.maps[i]; m.from <= time && addr >= m.start && addr < m.end {
+			return &m.mapping, m.from
+		}
+	}
+	return nil, 0
+}
+
+// doubtFrom has a life doubted from a time on.
+func (n *life) doubtFrom(since uint64) {
+	if n.doubtful == 0 || n.doubtful > since {
+		n.doubtful = max(since, n.from, 1)
+	}
+}
+
+// doubtAt reports whether another program may have been executed before a time.
+func (n *life) doubtAt(time uint64) bool { return n.doubtful != 0 && n.doubtful <= time }
+
+// same reports whether all code of files in maps is where a life has it. /proc may show a file in another way than what is followed.
+func (n *life) same(maps []mapping) bool {
+	for i := range maps {
+		m := &maps[i]
+		if !m.ofFile() {
+			continue
+		}
+		was, _ := n.find(m.start, math.MaxUint64)
+		if was == nil || was.start != m.start || was.end != m.end || was.offset != m.offset || was.baseName() != m.baseName() {
+			return false
+		}
+	}
+	return true
+}
