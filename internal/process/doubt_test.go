@@ -54,6 +54,9 @@ func TestDoubt(t *testing.T) {
 		if err := replay.Add(block); err != nil {
 			t.Fatal(err)
 		}
+		if (replay.Of(e).Missing() != "") != (want == place) {
+			t.Errorf("process %d at %d, replayed: %q is why", pid, time, replay.Of(e).Missing())
+		}
 		if got := string(replay.Of(e).AppendFrame(nil, addr, false)); got != want {
 			t.Errorf("process %d at %d, replayed: %q, want %q", pid, time, got, want)
 		}

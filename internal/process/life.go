@@ -4,6 +4,7 @@ package process
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 )
@@ -96,4 +97,9 @@ func (n *life) same(maps []mapping) bool {
 		}
 	}
 	return true
+}
+
+// unseenProgram is why a process has no names that is in doubt.
+func unseenProgram(pid uint32) string {
+	return fmt.Sprintf("process %d may have executed another program, which was not seen", pid)
 }

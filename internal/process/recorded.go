@@ -269,6 +269,15 @@ func (p *RecordedProcess) Missing() string {
 	if len(p.recorded.of[p.pid]) == 0 {
 		return "not in the recording"
 	}
+	var newest *line
+	for _, n := range p.recorded.of[p.pid] {
+		if m := &p.recorded.mappings[n]; m.Life <= p.time && m.Since <= p.time && (newest == nil || p.recorded.newer(m, newest)) {
+			newest = m
+		}
+	}
+	if newest != nil && newest.Path == "" && newest.End == math.MaxUint64 { // of Recorder.hide
+		return unseenProgram(p.pid)
+	}
 	return ""
 }
 

@@ -140,7 +140,7 @@ func (s *Symbols) of(e *bpf.Event, comm string) *Process {
 		// Its number is that of the initial namespace alone.
 		if found := s.lives.at(key, at); found != nil && (e.Time != 0 || s.initial) {
 			if found.doubtAt(at) {
-				p := Unknown(fmt.Sprintf("process %d may have executed another program, which was not seen", key))
+				p := Unknown(unseenProgram(key))
 				p.doubtful = found.doubtful
 				return p
 			}
