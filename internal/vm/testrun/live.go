@@ -85,24 +85,26 @@ func (p *livePackage) liveTests() (names []string, err error) {
 	return names, nil
 }
 
-// compile makes a static test program of each package, in the folder dir.
+// compile makes a static test program of each package, in the folder dir. Without debug info, linking takes less.
 func compile(ctx context.Context, pkgs []*livePackage, arch, dir string) ([]program, error) {
-	var programs []program
+	programs := make([]program, len(pkgs))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(runtime.NumCPU())
 	for i, p := range pkgs {
-		// Packages may have the same last name, so each gets a folder.
-		file := filepath.Join(dir, arch, fmt.Sprint(i), filepath.Base(p.Dir)+".test")
-		cmd := exec.CommandContext(ctx, "go", "test", "-c", "-o", file, p.ImportPath)
-		cmd.Env = vm.GoEnv(arch)
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return nil, fmt.Errorf("compile tests of %s: %w\n%s", p.ImportPath, err, out)
-		}
-		test, err := vm.NewTest(file, p.Dir)
-		if err != nil {
-			return nil, err
-		}
-		programs = append(programs, program{p, test})
+		g.Go(func() error {
+			// Packages may have the same last name, so each gets a folder.
+			file := filepath.Join(dir, arch, fmt.Sprint(i), filepath.Base(p.Dir)+".test")
+			cmd := exec.CommandContext(ctx, "go", "test", "-c", "-ldflags=-w", "-o", file, p.ImportPath)
+			cmd.Env = vm.GoEnv(arch)
+			if out, err := cmd.CombinedOutput(); err != nil {
+				return fmt.Errorf("compile tests of %s: %w\n%s", p.ImportPath, err, out)
+			}
+			test, err := vm.NewTest(file, p.Dir)
+			programs[i] = program{p, test}
+			return err
+		})
 	}
-	return programs, nil
+	return programs, g.Wait()
 }
 
 // guestFiles are what the packages' tests need in the guest. The module's
