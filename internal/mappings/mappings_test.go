@@ -139,9 +139,49 @@ func memoryRing() *ring {
 	return &ring{mem: mem, data: mem[os.Getpagesize():]}
 }
 
+// TestLost: what the kernel had no room for is lost since the record before. It may be lost as soon as there is no room for another
+// record, and the kernel tells that later.
+func TestLost(t *testing.T) {
+	r := memoryRing()
+	fork := func(time uint64) []byte { return recordAt(time, unix.PERF_RECORD_FORK, 0, make([]byte, 24)) }
+	lost := func() (found []Event) {
+		for _, e := range r.read(nil) {
+			if e.Kind == Lost {
+				found = append(found, e)
+			}
+		}
+		return found
+	}
+	r.write(fork(10))
+	r.write(fork(20))
+	r.write(recordAt(35, unix.PERF_RECORD_LOST, 0, make([]byte, 16)))
+	r.write(fork(40))
+	if got := lost(); len(got) != 1 || got[0].Since != 20 || got[0].Time != 35 {
+		t.Errorf("told: %+v", got)
+	}
+	size := len(fork(1))
+	for n := 0; (n+1)*size <= len(r.data)-mostRecord; n++ {
+		r.write(fork(uint64(100 + n)))
+	}
+	if got := lost(); got != nil {
+		t.Errorf("there is room: %+v", got)
+	}
+	last := uint64(0)
+	for n := 0; n*size <= len(r.data)-mostRecord; n++ {
+		last = uint64(100_000 + n)
+		r.write(fork(last))
+	}
+	before := now()
+	if got := lost(); len(got) != 1 || got[0].Since != last || got[0].Time < before || got[0].Count != 0 {
+		t.Errorf("there may be no room: %+v, the last is of %d", got, last)
+	}
+}
+
 func (r *ring) write(raw []byte) {
 	head := binary.NativeEndian.Uint64(r.mem[offHead:])
-	copy(r.data[head:], raw)
+	for i, b := range raw {
+		r.data[(head+uint64(i))%uint64(len(r.data))] = b
+	}
 	binary.NativeEndian.PutUint64(r.mem[offHead:], head+uint64(len(raw)))
 }
 
@@ -244,3 +284,18 @@ func TestFollow(t *testing.T) {
 type closedRing struct{ *ring }
 
 func (closedRing) close() error { return nil }
+
+// TestDropped: what is not kept is lost since the first of it.
+func TestDropped(t *testing.T) {
+	for _, c := range []struct {
+		events      []Event
+		since, time uint64
+	}{
+		{[]Event{{Time: 30}, {Time: 20}, {Time: 50}}, 20, 50},
+		{[]Event{{Time: 30}, {Kind: Lost, Since: 10, Time: 40}}, 10, 40},
+	} {
+		if got := dropped(c.events); got.Since != c.since || got.Time != c.time || got.Count != uint64(len(c.events)) || got.Kind != Lost {
+			t.Errorf("%+v: %+v", c.events, got)
+		}
+	}
+}
