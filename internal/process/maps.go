@@ -242,7 +242,7 @@ const mostLockedBefore = 5 * time.Second
 func CheckLocks(ctx context.Context, root fs.FS) error {
 	entries, err := fs.ReadDir(root, "proc")
 	if err != nil {
-		return err
+		return fmt.Errorf("functions of programs take /proc, to see that no process keeps its memory mappings locked: %w", err)
 	}
 	for _, e := range entries {
 		pid, err := strconv.ParseUint(e.Name(), 10, 32)
