@@ -50,11 +50,27 @@ func TestLiveHotplug(t *testing.T) {
 	if runs, lost := followed(); !runs || lost {
 		t.Fatalf("before: followed %v, lost %v", runs, lost)
 	}
+	turn := func(on int) {
+		if err := os.WriteFile("/sys/devices/system/cpu/cpu1/online", []byte(strconv.Itoa(on)), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lost := func() bool {
+		return slices.ContainsFunc(w.Take(nil, now()), func(e Event) bool { return e.Kind == Lost })
+	}
+	if turn(0); lost() {
+		t.Error("one is off: something is lost")
+	}
+	turn(1)
+	if turn(0); !lost() {
+		t.Error("it was on for a moment: nothing is lost")
+	}
+	if lost() {
+		t.Error("it is off: something is lost")
+	}
 	for _, off := range []time.Duration{livetest.Patience(3 * time.Second), 0} {
 		for on, pause := range []time.Duration{off, 0} {
-			if err := os.WriteFile("/sys/devices/system/cpu/cpu1/online", []byte(strconv.Itoa(on)), 0); err != nil {
-				t.Fatal(err)
-			}
+			turn(on)
 			time.Sleep(pause)
 		}
 		if _, lost := followed(); !lost {

@@ -29,8 +29,12 @@ type Watcher struct {
 	on      map[cpu]bool // those that buffers are filled of
 	at      map[int]int  // which buffer a CPU has
 	failed  bool         // one of them could not be followed
-	looked  uint64       // when it was looked last which CPUs are on, and all of them were followed: CLOCK_MONOTONIC ns
-	pending []Event      // the first settled ones are in order of time, and nothing is to come before them
+	looked  uint64       // when it was looked last which CPUs are on: CLOCK_MONOTONIC ns
+	online  func() ([]cpu, error)
+	open    func(number int) (buffer, error)
+	were    func() (on []int, all bool) // which CPUs were switched on since the last call
+	uevents *uevents                    // what were asks; nil: nothing
+	pending []Event                     // the first settled ones are in order of time, and nothing is to come before them
 	settled int
 	stop    chan struct{}
 	done    sync.WaitGroup
@@ -47,10 +51,13 @@ func openBuffer(number int) (buffer, error) { return openRing(number) }
 // Open follows all processes from now on. A CPU that is switched on later is followed within a second, and a Lost event says that
 // something may be missing.
 func Open() (*Watcher, error) {
-	w := &Watcher{on: map[cpu]bool{}, at: map[int]int{}, looked: now(), stop: make(chan struct{})}
-	cpus, err := onlineCPUs()
+	w := newWatcher()
+	if u, err := openUevents(); err == nil { // without, a CPU that is on for a moment is not known of
+		w.uevents, w.were = u, u.on
+	}
+	cpus, err := w.online()
 	if err == nil {
-		_, err = w.follow(cpus, openBuffer)
+		_, err = w.follow(cpus)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("follow mappings: %w", errors.Join(err, w.Close()))
@@ -59,17 +66,23 @@ func Open() (*Watcher, error) {
 	return w, nil
 }
 
+func newWatcher() *Watcher {
+	return &Watcher{on: map[cpu]bool{}, at: map[int]int{}, looked: now(), online: onlineCPUs, open: openBuffer, stop: make(chan struct{}),
+		were: func() ([]int, bool) { return nil, false }}
+}
+
 // follow opens buffers of those CPUs, which are on, that were not when it was called last, or have been off meanwhile, and reports
 // whether there are such: the old buffers are filled no more.
-func (w *Watcher) follow(cpus []cpu, open func(number int) (buffer, error)) (fresh bool, err error) {
+func (w *Watcher) follow(cpus []cpu) (fresh bool, err error) {
 	maps.DeleteFunc(w.on, func(c cpu, _ bool) bool { return !slices.Contains(cpus, c) })
 	var failed []error
 	for _, c := range cpus {
 		if w.on[c] {
 			continue
 		}
-		b, err := open(c.number)
-		if errors.Is(err, unix.ENODEV) { // it was switched off meanwhile
+		b, err := w.open(c.number)
+		if errors.Is(err, unix.ENODEV) { // it was switched off meanwhile, but was on
+			fresh = true
 			continue
 		}
 		if err != nil {
@@ -96,25 +109,28 @@ func (w *Watcher) replace(number int, b buffer) error {
 	return old.close()
 }
 
-// followAgain follows CPUs that are on again: all but one, when the machine has slept. One that cannot be followed is tried
-// again each time, and counts once.
+// followAgain follows CPUs that are on again: all but one, when the machine has slept. What one does that cannot be followed is lost
+// each time, and counts once.
 func (w *Watcher) followAgain() {
 	looked := now()
-	cpus, err := onlineCPUs()
+	cpus, err := w.online()
 	fresh := false
 	if err == nil {
-		fresh, err = w.follow(cpus, openBuffer)
+		fresh, err = w.follow(cpus)
 	}
-	if fresh || err != nil {
+	// One that was on for a moment since the last look is off now, and was never followed.
+	on, all := w.were()
+	over := all || slices.ContainsFunc(on, func(number int) bool {
+		return !slices.ContainsFunc(cpus, func(c cpu) bool { return c.number == number })
+	})
+	if fresh || over || err != nil {
 		lost := Event{Kind: Lost, Since: w.looked, Time: now()}
 		if !w.failed {
 			lost.Count = 1
 		}
 		w.pending = append(w.pending, lost)
 	}
-	if w.failed = err != nil; !w.failed {
-		w.looked = looked
-	}
+	w.failed, w.looked = err != nil, looked
 }
 
 // empty reads the buffers from time to time, so that they do not become full while nobody asks, and looks for CPUs that are on again.
@@ -181,12 +197,12 @@ func (w *Watcher) collect() {
 }
 
 // Take appends the events since the last call to dst, in order of time: all that happened before this call, and perhaps
-// some that happened since. If CPUs have been switched on before a time, in CLOCK_MONOTONIC ns, the Lost event is among them;
-// at time 0 that may follow within a second.
+// some that happened since. If CPUs have been switched on before a time, in CLOCK_MONOTONIC ns, the Lost event is among them. At time
+// 0, or if a CPU cannot be followed, that may come a second later.
 func (w *Watcher) Take(dst []Event, time uint64) []Event {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if time > w.looked {
+	if time > w.looked && !w.failed {
 		w.followAgain()
 	}
 	w.read()
@@ -210,5 +226,8 @@ func (w *Watcher) Close() error {
 		errs = append(errs, r.close())
 	}
 	w.buffers = nil
+	if w.uevents != nil {
+		errs = append(errs, w.uevents.close())
+	}
 	return errors.Join(errs...)
 }

@@ -233,10 +233,10 @@ func TestParseList(t *testing.T) {
 
 // TestFollow: buffers are opened of CPUs that are new or have been off, once, and what the old ones had is not lost.
 func TestFollow(t *testing.T) {
-	w := &Watcher{on: map[cpu]bool{}, at: map[int]int{}}
+	w := newWatcher()
 	rings, opened := map[int]*ring{}, []int(nil)
 	fails := map[int]error{}
-	open := func(cpu int) (buffer, error) {
+	w.open = func(cpu int) (buffer, error) {
 		if err := fails[cpu]; err != nil {
 			return nil, err
 		}
@@ -255,7 +255,7 @@ func TestFollow(t *testing.T) {
 		{online: []int{0, 2}},
 		{online: []int{0, 1, 2, 3}, opened: []int{1, 3}, fresh: true},
 		{online: []int{0, 3}},
-		{online: []int{0, 1, 3}, fails: map[int]error{1: unix.ENODEV}},
+		{online: []int{0, 1, 3}, fails: map[int]error{1: unix.ENODEV}, fresh: true},
 		{online: []int{0, 1, 3, 4}, fails: map[int]error{1: unix.EMFILE}, opened: []int{4}, fresh: true, failed: true},
 		{online: []int{0, 1, 3, 4}, opened: []int{1}, fresh: true},
 		{online: []int{0, 1, 3, 4}, again: 1, opened: []int{0}, fresh: true},
@@ -270,7 +270,7 @@ func TestFollow(t *testing.T) {
 			cpus = append(cpus, cpu{number: n})
 		}
 		cpus[0].since = again
-		fresh, err := w.follow(cpus, open)
+		fresh, err := w.follow(cpus)
 		if fresh != step.fresh || (err != nil) != step.failed || !slices.Equal(opened, step.opened) {
 			t.Errorf("%v are on: opened %v, %v, %v", step.online, opened, fresh, err)
 		}
@@ -285,6 +285,24 @@ type closedRing struct{ *ring }
 
 func (closedRing) close() error { return nil }
 
+// TestCPUOn: messages are as kobject_uevent_env of lib/kobject_uevent.c writes them.
+func TestCPUOn(t *testing.T) {
+	for message, want := range map[string]int{
+		"online@/devices/system/cpu/cpu1\x00ACTION=online\x00DEVPATH=/devices/system/cpu/cpu1\x00SUBSYSTEM=cpu\x00SEQNUM=7\x00": 1,
+		"online@/devices/system/cpu/cpu12\x00ACTION=online\x00":                                                                 12,
+		"offline@/devices/system/cpu/cpu1\x00ACTION=offline\x00":                                                                -1,
+		"online@/devices/system/memory/memory1\x00":                                                                             -1,
+		"add@/devices/system/cpu/cpu1\x00":                                                                                      -1,
+		"online@/devices/system/cpu/cpux\x00":                                                                                   -1,
+		"":                                                                                                                      -1,
+	} {
+		number, ok := cpuOn([]byte(message))
+		if ok != (want >= 0) || ok && number != want {
+			t.Errorf("%q: %d, %v", message, number, ok)
+		}
+	}
+}
+
 // TestDropped: what is not kept is lost since the first of it.
 func TestDropped(t *testing.T) {
 	for _, c := range []struct {
@@ -297,5 +315,63 @@ func TestDropped(t *testing.T) {
 		if got := dropped(c.events); got.Since != c.since || got.Time != c.time || got.Count != uint64(len(c.events)) || got.Kind != Lost {
 			t.Errorf("%+v: %+v", c.events, got)
 		}
+	}
+}
+
+// TestLooked: CPUs are looked for before it is told what has happened up to a later time, and what was lost begins at the look before.
+func TestLooked(t *testing.T) {
+	cpus, looks, fails := []cpu{{0, 1}}, 0, error(nil)
+	w := newWatcher()
+	w.online = func() ([]cpu, error) { looks++; return cpus, nil }
+	w.open = func(int) (buffer, error) { return &closedRing{memoryRing()}, fails }
+	if _, err := w.follow(cpus); err != nil {
+		t.Fatal(err)
+	}
+	lost := func(time uint64) []Event { return w.Take(nil, time) }
+	began := w.looked
+	if got := lost(0); looks != 0 || got != nil {
+		t.Errorf("at no time: %d looks, %v", looks, got)
+	}
+	if got := lost(began); looks != 0 || got != nil {
+		t.Errorf("at the time of the last look: %d looks, %v", looks, got)
+	}
+	if got := lost(now()); looks != 1 || got != nil {
+		t.Errorf("later: %d looks, %v", looks, got)
+	}
+	looked := w.looked
+	w.were = func() ([]int, bool) { return []int{0, 1}, false }
+	if got := lost(now()); len(got) != 1 || got[0].Since != looked || got[0].Count != 1 {
+		t.Errorf("one was on for a moment: %+v; the last look was at %d", got, looked)
+	}
+	w.were = func() ([]int, bool) { return []int{0}, false } // it is on
+	if got := lost(now()); got != nil {
+		t.Errorf("none was on for a moment: %+v", got)
+	}
+	w.were = func() ([]int, bool) { return nil, true }
+	if got := lost(now()); len(got) != 1 {
+		t.Errorf("there was no room for what tells that: %+v", got)
+	}
+	w.were = func() ([]int, bool) { return nil, false }
+	looks, looked = 1, w.looked
+	cpus = append(cpus, cpu{1, 1})
+	if got := lost(now()); looks != 2 || len(got) != 1 || got[0].Kind != Lost || got[0].Since != looked || got[0].Time < w.looked || got[0].Count != 1 {
+		t.Errorf("a CPU is on: %d looks, %+v; the last was at %d", looks, got, looked)
+	}
+	cpus, fails = append(cpus, cpu{2, 1}), unix.EMFILE
+	if got := lost(now()); looks != 3 || len(got) != 1 || got[0].Count != 1 {
+		t.Errorf("one cannot be followed: %d looks, %+v", looks, got)
+	}
+	if got := lost(now()); looks != 3 || got != nil {
+		t.Errorf("one could not be followed: %d looks, %+v", looks, got)
+	}
+	looked = w.looked
+	w.followAgain() // a second later
+	if got := lost(0); len(got) != 1 || got[0].Since != looked || got[0].Count != 0 {
+		t.Errorf("it still cannot be followed: %+v; the last look was at %d", got, looked)
+	}
+	fails = nil
+	w.followAgain()
+	if got := lost(0); len(got) != 1 || got[0].Count != 0 || w.failed {
+		t.Errorf("it is followed: %+v", got)
 	}
 }

@@ -69,8 +69,7 @@ const mostRecord = 2 * unix.PathMax
 func (r *ring) read(dst []Event) []Event {
 	head := atomic.LoadUint64((*uint64)(unsafe.Pointer(&r.mem[offHead])))
 	tail := (*uint64)(unsafe.Pointer(&r.mem[offTail]))
-	at := *tail
-	full := head-at > uint64(len(r.data)-mostRecord)
+	at, began := *tail, *tail
 	for at < head {
 		r.raw = r.take(r.raw[:0], at, headerSize)
 		size := uint64(binary.LittleEndian.Uint16(r.raw[6:]))
@@ -90,7 +89,8 @@ func (r *ring) read(dst []Event) []Event {
 		at += size
 	}
 	atomic.StoreUint64(tail, at)
-	if full {
+	// The kernel goes on writing until it sees the new tail.
+	if head = atomic.LoadUint64((*uint64)(unsafe.Pointer(&r.mem[offHead]))); head-began > uint64(len(r.data)-mostRecord) {
 		dst = append(dst, Event{Kind: Lost, Since: r.last, Time: now()})
 	}
 	return dst

@@ -4,6 +4,7 @@ package process
 
 import (
 	"io"
+	"io/fs"
 
 	"github.com/ksnoop/ksnoop/internal/regular"
 	"github.com/ksnoop/ksnoop/internal/unwind"
@@ -36,7 +37,11 @@ func (p *Process) noCaller(n *named) bool {
 	if no, known := n.image.noCallers[at]; known {
 		return no
 	}
-	f, err := openMapped(p.symbols.root, p.inProc(), n.mapping)
+	// The image is of a file that was the mapped one: which it is tells its version. To read its build ID again may take long.
+	f, err := openIf(p.symbols.root, p.inProc(), n.mapping, func(f fs.File) bool {
+		of, err := VersionOf(f)
+		return err == nil && of == n.image.of || err != nil && n.mapping.file.is(f)
+	})
 	if f == nil {
 		n.image.silent = silent(err)
 		return false
@@ -45,9 +50,6 @@ func (p *Process) noCaller(n *named) bool {
 		n.image.silent = silent(unanswered(f))
 		f.Close()
 	}()
-	if of, err := VersionOf(f); err == nil && of != n.image.of {
-		return false
-	}
 	r, ok := f.(io.ReaderAt)
 	if !ok || at > 1<<62 {
 		return false

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 
@@ -171,7 +172,9 @@ func (s *Symbols) read(f *described) (img *image, err error) {
 		return nil, err
 	}
 	f.id = img.buildID
-	s.unlined.add(img.addInstalled(s.root)) // the file has its own
+	if img.stripped {
+		s.addInstalled(img)
+	}
 	s.describe(img, f)
 	if !s.unwinds {
 		return img, nil
@@ -184,6 +187,25 @@ func (s *Symbols) read(f *described) (img *image, err error) {
 		kept, img.frames, img.code = false, nil, nil
 	}
 	return img, nil // without unwind information, stacks go by frame pointers
+}
+
+// mostInstalled is how many files are read for the names of others. Whoever makes files with the build ID of a large one has it read
+// for each.
+const mostInstalled = 1 << 9
+
+var errManyInstalled = fmt.Errorf("only %d files of /usr/lib/debug were read", mostInstalled)
+
+// addInstalled adds the names that are installed for a file. Without, it has those that are in the file.
+func (s *Symbols) addInstalled(img *image) {
+	if s.installed == mostInstalled {
+		s.unlined.add(errManyInstalled)
+		return
+	}
+	before := len(img.funcs)
+	s.unlined.add(img.parsed.addInstalled(s.root))
+	if len(img.funcs) > before {
+		s.installed++
+	}
 }
 
 // mostFiles is how many files are remembered, most of which are copies.

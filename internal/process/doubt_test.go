@@ -3,6 +3,8 @@
 package process
 
 import (
+	"fmt"
+	"io/fs"
 	"math"
 	"strconv"
 	"strings"
@@ -33,7 +35,7 @@ func TestDoubt(t *testing.T) {
 	r, replay := s.NewRecorder(), NewRecorded()
 	shows := func(pid uint32, time uint64, page uint64, want string) {
 		t.Helper()
-		e := &bpf.Event{PID: pid, TID: pid, Time: time}
+		e := &bpf.Event{PID: pid + 4000, TID: pid + 4000, Time: time} // as in the initial PID namespace
 		e.Inner.PID, e.Inner.TID, e.Inner.Ours = pid, pid, true
 		addr := page<<12 + 8
 		p := s.Of(e, "a")
@@ -41,7 +43,7 @@ func TestDoubt(t *testing.T) {
 		place := "0x" + strconv.FormatUint(addr, 16)
 		if want == "" {
 			want = place
-			if !strings.Contains(p.Missing(), "may have executed another program") {
+			if p.Missing() != fmt.Sprintf("process %d may have executed another program, which was not seen", pid) {
 				t.Errorf("process %d at %d: %q is why", pid, time, p.Missing())
 			}
 		} else {
@@ -54,8 +56,8 @@ func TestDoubt(t *testing.T) {
 		if err := replay.Add(block); err != nil {
 			t.Fatal(err)
 		}
-		if (replay.Of(e).Missing() != "") != (want == place) {
-			t.Errorf("process %d at %d, replayed: %q is why", pid, time, replay.Of(e).Missing())
+		if why := replay.Of(e).Missing(); want == place && why != p.Missing() || want != place && why != "" {
+			t.Errorf("process %d at %d, replayed: %q is why", pid, time, why)
 		}
 		if got := string(replay.Of(e).AppendFrame(nil, addr, false)); got != want {
 			t.Errorf("process %d at %d, replayed: %q, want %q", pid, time, got, want)
@@ -88,6 +90,18 @@ func TestDoubt(t *testing.T) {
 	if n := s.Unseen(); n != 2 {
 		t.Errorf("%d are not seen", n)
 	}
+	r = s.NewRecorder() // of the next part of the recording
+	shows(7, math.MaxInt64, 1, "/bin/sh")
+	shows(7, 34, 1, "/bin/sh")                                                                                 // read late
+	*source = append(*source, []mappings.Event{{Kind: mappings.Lost, Since: 30, Time: monotonic(), Count: 2}}) // told later
+	s.lives.doubts.next = time.Now().Add(time.Hour)
+	shows(7, 35, 1, "/bin/sh") // it was compared since
+	shows(7, math.MaxInt64, 1, "")
+	*source = append(*source, []mappings.Event{{Kind: mappings.Forked, PID: 13, TID: 13, Parent: 8, Time: 60}})
+	s.lives.update(0)
+	if !s.lives.doubts.open {
+		t.Error("a child of a process in doubt is not to be compared")
+	}
 }
 
 // TestDoubtAgain: /proc is read again only after a rest, whatever is not seen meanwhile. What turns out to go on has names again, also
@@ -109,11 +123,69 @@ func TestDoubtAgain(t *testing.T) {
 			t.Error("the doubt stays")
 		}
 	})
-	var h Recorder
-	h.hidden = map[uint32]*hidden{7: {from: 30}}
-	of := &life{from: 10}
-	at := func(time uint64) uint64 { return h.life(of, &bpf.Event{PID: 7, Time: time}) }
-	if before, first, later := at(29), at(50), at(60); before != 10 || first != 50 || later != 50 {
-		t.Errorf("lives %d, %d and %d", before, first, later)
+}
+
+// TestDoubtEnded: a process whose end was not seen is over when /proc does not have it, and one whose mappings are locked is compared
+// later.
+func TestDoubtEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		root := fstest.MapFS{"proc/7/maps": {Data: []byte("00001000-00002000 r-xp 00000000 fe:01 131 /bin/sh\n")}, "proc/7/stat": {Data: []byte(stat("sh", 1, 2))}}
+		source := &told{{{Kind: mappings.Execed, PID: 7, TID: 7, Time: 10}, *mappedAt(11, 1, "/bin/sh"), {Kind: mappings.Forked, PID: 8, TID: 8, Parent: 7, Time: 20},
+			{Kind: mappings.Lost, Since: 30, Time: 40}}}
+		l := newLives(fstest.MapFS{}, source)
+		l.root = lockedMaps{root}
+		l.update(0)
+		if !l.at(8, 50).over || l.at(7, 50).over || !l.at(7, 50).doubtAt(50) || !l.doubts.open {
+			t.Errorf("over are 8: %v and 7: %v, in doubt is 7: %v", l.at(8, 50).over, l.at(7, 50).over, l.at(7, 50).doubtAt(50))
+		}
+		l.root = root
+		time.Sleep(time.Minute)
+		if l.update(0); l.at(7, 50).doubtAt(50) {
+			t.Error("the doubt stays")
+		}
+	})
+}
+
+// lockedMaps are those of processes that keep their mappings locked for a while.
+type lockedMaps struct{ fstest.MapFS }
+
+func (f lockedMaps) Open(name string) (fs.File, error) {
+	if strings.HasSuffix(name, "/maps") {
+		time.Sleep(time.Second)
+	}
+	return f.MapFS.Open(name)
+}
+
+// TestSameProgram: a process goes on with its program if all its code is where it was, the vDSO included, whatever it has generated.
+func TestSameProgram(t *testing.T) {
+	const program, vdsoAt, generated = "00400000-00401000 r-xp 00001000 fe:01 131 /bin/app\n", "7ff000-800000 r-xp 00000000 00:00 0 [vdso]\n", "900000-901000 r-xp 00000000 00:00 0\n"
+	n := &life{}
+	maps, err := parseMaps(strings.NewReader(program + vdsoAt + generated))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range maps {
+		n.maps = append(n.maps, timed{mapping: m})
+	}
+	for name, c := range map[string]struct {
+		maps string
+		more int
+		same bool
+	}{
+		"the same":             {program + vdsoAt + generated, 0, true},
+		"in another root":      {strings.Replace(program, "/bin/app", "/root/bin/app (deleted)", 1) + vdsoAt, 0, true},
+		"more code of its own": {program + vdsoAt + "910000-920000 r-xp 00000000 00:00 0\nffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0 [vsyscall]\n", 1, true},
+		"the same once more":   {program + strings.Replace(vdsoAt, "7ff000", "7fe000", 1), 0, false},
+		"of another name":      {strings.Replace(program, "app", "other", 1) + vdsoAt, 0, false},
+		"another part":         {strings.Replace(program, "00001000 fe", "00002000 fe", 1) + vdsoAt, 0, false},
+		"more of a file":       {program + vdsoAt + "a00000-a01000 r-xp 00000000 fe:01 132 /lib/new\n", 0, false},
+	} {
+		maps, err := parseMaps(strings.NewReader(c.maps))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if more, same := n.same(maps); len(more) != c.more || same != c.same {
+			t.Errorf("%s: %v, %v", name, more, same)
+		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/debuginfo"
 	"github.com/ksnoop/ksnoop/internal/debuginfo/find"
 	"github.com/ksnoop/ksnoop/internal/elfhead"
+	"github.com/ksnoop/ksnoop/internal/regular"
 	"github.com/ksnoop/ksnoop/internal/unwind"
 )
 
@@ -125,29 +126,42 @@ func (m *parsed) addInstalled(root fs.FS) error {
 	if !ok || !m.stripped {
 		return nil
 	}
-	file, err := root.Open(name)
+	file, err := regular.OpenIn(root, name, 0)
 	if err != nil {
 		return nil // most have none
 	}
 	defer file.Close()
-	r, ok := file.(io.ReaderAt)
-	if info, err := file.Stat(); !ok || err != nil || !info.Mode().IsRegular() {
+	more := *m
+	if err = more.addFile(file); err == nil {
+		*m = more
 		return nil
+	}
+	return fmt.Errorf("/%s: %w", name, cmp.Or(unanswered(file), err))
+}
+
+// addFile adds the functions of the symbol table of another file of the same build.
+func (m *parsed) addFile(file fs.File) error {
+	r, ok := file.(io.ReaderAt)
+	if !ok {
+		return errors.ErrUnsupported
 	}
 	f, err := elfhead.Open(r)
 	if err != nil {
-		return fmt.Errorf("/%s: %w", name, err)
+		return err
 	}
 	if id, err := find.ELFBuildID(f); err != nil || string(id) != m.buildID {
-		return fmt.Errorf("/%s is of another build", name)
+		return errors.New("it is of another build")
 	}
-	if s := f.SectionByType(elf.SHT_SYMTAB); s != nil {
-		if err = m.addSymbols(r, f, s); err != nil {
-			err = fmt.Errorf("/%s: %w", name, err)
-		}
+	s := f.SectionByType(elf.SHT_SYMTAB)
+	if s == nil {
+		return nil
+	}
+	m.funcs = slices.Clone(m.funcs)
+	if err := m.addSymbols(r, f, s); err != nil {
+		return err
 	}
 	m.sort()
-	return err
+	return nil
 }
 
 // addSymbols adds the functions of a symbol table. It reads the table in pieces, so entries

@@ -318,7 +318,7 @@ func TestInstalledNames(t *testing.T) {
 	}{
 		"none":              {nil, fmt.Sprintf("0x%x (/bin/prog)", addressOf(t, img, "two")+slide), ""},
 		"of the same build": {read(apart), "two+0x0 (/bin/prog)", ""},
-		"of another build":  {other, fmt.Sprintf("0x%x (/bin/prog)", addressOf(t, img, "two")+slide), ".debug is of another build"},
+		"of another build":  {other, fmt.Sprintf("0x%x (/bin/prog)", addressOf(t, img, "two")+slide), ".debug: it is of another build"},
 		"no ELF file":       {[]byte("text"), fmt.Sprintf("0x%x (/bin/prog)", addressOf(t, img, "two")+slide), ".debug: EOF"},
 	} {
 		fsys, stripped := machine(t, read(file), slide)

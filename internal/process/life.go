@@ -5,7 +5,6 @@ package process
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 )
 
@@ -13,7 +12,10 @@ import (
 type life struct {
 	from uint64
 	maps []timed // in order of time
-	size int     // bytes of them; a child counts what it shares with its parent, too
+	size int     // bytes of them
+	// shared is what it has in common with the life that it was forked from, or that were forked from it: the whole array. nil: it
+	// has its own.
+	shared *shared
 
 	looked looked
 
@@ -22,12 +24,24 @@ type life struct {
 	unlisted  bool                // it was there before, and /proc has not told its threads yet
 	mainEnded bool
 
-	// Doubtful is from when on it may have executed another program, unseen; 0: there is no doubt.
-	doubtful uint64
+	doubtful uint64 // from when on it may have executed another program, unseen; 0: there is no doubt
+	sure     uint64 // when it was known last that it has not
 
 	generates bool  // code of no file is mapped
 	held      *held // where its map is; nil if that is not known
 	over      bool
+}
+
+// A shared is an array of mappings that several lives have.
+type shared struct{ lives, size int }
+
+// share has a life share the mappings of the one that it is forked from.
+func (n *life) share(parent *life) {
+	if parent.shared == nil {
+		parent.shared = &shared{1, parent.size}
+	}
+	parent.shared.lives++
+	n.shared = parent.shared
 }
 
 // A timed is a mapping and since when it is there. What was unmapped is not known; a later
@@ -74,29 +88,29 @@ func (n *life) find(addr, time uint64) (m *mapping, since uint64) {
 	return nil, 0
 }
 
-// doubtFrom has a life doubted from a time on.
-func (n *life) doubtFrom(since uint64) {
-	if n.doubtful == 0 || n.doubtful > since {
-		n.doubtful = max(since, n.from, 1)
-	}
-}
-
 // doubtAt reports whether another program may have been executed before a time.
 func (n *life) doubtAt(time uint64) bool { return n.doubtful != 0 && n.doubtful <= time }
 
-// same reports whether all code of files in maps is where a life has it. /proc may show a file in another way than what is followed.
-func (n *life) same(maps []mapping) bool {
+// same reports whether all code in maps is where a life has it, but for generated code, of which it returns what the life has not. The
+// kernel puts the vDSO elsewhere each time that a program is executed. /proc may show a file's path as it is seen from another root.
+func (n *life) same(maps []mapping) (more []mapping, same bool) {
+	newest := map[uint64]*mapping{}
+	for i := range n.maps {
+		newest[n.maps[i].start] = &n.maps[i].mapping
+	}
 	for i := range maps {
 		m := &maps[i]
-		if !m.ofFile() {
-			continue
-		}
-		was, _ := n.find(m.start, math.MaxUint64)
-		if was == nil || was.start != m.start || was.end != m.end || was.offset != m.offset || was.baseName() != m.baseName() {
-			return false
+		was := newest[m.start]
+		there := was != nil && was.end == m.end && was.baseName() == m.baseName() && (was.offset == m.offset || !m.file.named())
+		switch {
+		case there || m.file.path == vsyscall:
+		case m.file.path == anonymous:
+			more = append(more, *m)
+		default:
+			return nil, false
 		}
 	}
-	return true
+	return more, true
 }
 
 // unseenProgram is why a process has no names that is in doubt.

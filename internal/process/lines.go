@@ -52,7 +52,7 @@ type described struct {
 func (l *Lines) open(f *described) (*debuginfo.Info, error) {
 	var errs []error
 	o := debuginfo.Options{Memory: l.memory}
-	for _, file := range l.installed(f.id) {
+	for _, file := range find.Installed(l.Root, find.BuildID(f.id), l.Caches) {
 		info, err := debuginfo.Open(file, o)
 		if err == nil {
 			return info, nil
@@ -83,22 +83,6 @@ func (f *described) named(err error) error {
 	return err
 }
 
-// installed returns the files with the debug info of a build ID. In a cache, debuginfod's client leaves an empty file for
-// an ID that no server knows. A cache may also be in a home that root may not enter (NFS). No debug info is missing then.
-func (l *Lines) installed(id string) (files []string) {
-	for i, file := range find.ByBuildID(find.BuildID(id), l.Caches) {
-		file = filepath.Join(l.Root, file)
-		info, err := os.Stat(file)
-		cached := i > 0
-		if err == nil && hasContents(info) || err != nil && !cached && !errors.Is(err, fs.ErrNotExist) {
-			files = append(files, file)
-		}
-	}
-	return files
-}
-
-func hasContents(info fs.FileInfo) bool { return info.Mode().IsRegular() && info.Size() > 0 }
-
 // nameOf returns a name by which files beside one are found: ours, which lasts, or that of the process's root.
 func (l *Lines) nameOf(own *os.File, f *described) string {
 	info, err := own.Stat()
@@ -115,7 +99,7 @@ func (l *Lines) nameOf(own *os.File, f *described) string {
 
 // there reports whether a file has debug info that could be opened.
 func (l *Lines) there(f *described) bool {
-	if len(l.installed(f.id)) > 0 {
+	if len(find.Installed(l.Root, find.BuildID(f.id), l.Caches)) > 0 {
 		return true
 	}
 	r, ok := f.File.(io.ReaderAt)

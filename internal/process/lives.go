@@ -24,10 +24,11 @@ const (
 	ownCode     = 64 << 10         // and of one, even if others take too many
 )
 
-// Limits on comparing. Whoever maps code as fast as they can makes it necessary again and again.
+// Limits on comparing, which holds up who wants names. Whoever maps code as fast as they can makes it necessary again and again.
 const (
-	mostComparing = time.Second // for reading what processes map
-	restComparing = 10          // and for how many times as long it is not read afterwards
+	mostComparing = 20 * time.Millisecond // at a time
+	mostLockedNow = 20 * time.Millisecond // for one process whose mappings are locked
+	restComparing = 4                     // for how many times as long nothing is compared afterwards
 )
 
 // A Source tells which code processes map. *mappings.Watcher implements it.
@@ -53,9 +54,10 @@ type lives struct {
 // doubts are which lives have to be compared with /proc, since something that processes did was not seen: one of them may have
 // executed another program. Until that is known, its addresses have no names, rather than those of the program before.
 type doubts struct {
-	since, until uint64    // when it was that something was not seen, the last time
-	open         bool      // there are lives to compare
-	next         time.Time // when /proc may be read again
+	since, until uint64    // something was not seen between these times
+	open         bool      // lives have to be compared
+	left         []uint32  // the processes that are still to be compared, of those that there were
+	next         time.Time // when that may go on
 }
 
 // A keeper keeps what is needed of processes after their end. *Symbols implements it.
@@ -90,7 +92,7 @@ func newLives(root fs.FS, source Source) *lives {
 			l.lost++
 			continue
 		}
-		maps, err := readSomeMaps(root, uint32(pid))
+		maps, err := readSomeMaps(root, uint32(pid), mostLocked)
 		cut := errors.Is(err, errCutMaps)
 		if cut || mapsReads.GaveUp(err) {
 			l.lost++
@@ -133,7 +135,7 @@ func (l *lives) end(pid uint32, n *life) {
 	}
 }
 
-// update learns what has happened up to now, so that lives are known at a time, or at none if that is 0.
+// update learns what has happened up to now. What was not seen before a time is known then; time may be 0 if no time matters.
 func (l *lives) update(time uint64) {
 	l.events = l.source.Take(l.events[:0], time)
 	for i := range l.events {
@@ -168,9 +170,10 @@ func (l *lives) apply(e *mappings.Event) {
 			parent.maps = slices.Clip(parent.maps)
 			child.maps = slices.Clip(parent.maps[:parent.behind(e.Time)])
 			child.size = parent.size
+			child.share(parent)
 			child.looked = parent.looked.fork()
 			if parent.doubtAt(e.Time) {
-				child.doubtFrom(e.Time)
+				l.doubtLife(child, e.Time)
 			}
 		}
 		l.begin(e.PID, child)
@@ -233,12 +236,13 @@ func (l *lives) begin(pid uint32, n *life) {
 		l.end(pid, n)
 	}
 	if n.from < l.doubts.until {
-		n.doubtFrom(l.doubts.since)
-		l.doubts.open = true
+		l.doubtLife(n, l.doubts.since)
 	}
 	l.of[pid] = slices.Insert(own, i, n)
 	l.count++
-	l.size += n.size
+	if n.shared == nil {
+		l.size += n.size
+	}
 }
 
 // forget forgets the lives that ended first, where there are too many.
@@ -251,7 +255,7 @@ func (l *lives) forget() {
 			delete(l.of, old.pid)
 		}
 		l.count--
-		l.size -= old.life.size
+		l.leaves(old.life)
 	}
 }
 
@@ -278,9 +282,26 @@ func (l *lives) add(n *life, m timed) {
 	} else {
 		size += len(m.file.path)
 	}
-	n.maps = slices.Insert(n.maps, at, m)
+	if n.shared != nil {
+		l.leaves(n)
+		l.size += n.size
+	}
+	n.maps = slices.Insert(n.maps, at, m) // if it was shared, this copies it
 	n.size += size
 	l.size += size
+}
+
+// leaves takes what a life maps, or shares with others, from the sum of all.
+func (l *lives) leaves(n *life) {
+	switch {
+	case n.shared == nil:
+		l.size -= n.size
+	case n.shared.lives == 1:
+		l.size -= n.shared.size
+	default:
+		n.shared.lives--
+	}
+	n.shared = nil
 }
 
 // at returns the life that a process had at a time; nil if nothing is known.
@@ -294,38 +315,71 @@ func (l *lives) at(pid uint32, time uint64) *life {
 	return nil
 }
 
-// doubt has all lives doubted of a time in which something was not seen.
+// doubt has all lives doubted of which something may not have been seen between two times.
 func (l *lives) doubt(since, until uint64) {
-	l.doubts.since, l.doubts.until, l.doubts.open = since, until, true
+	d := &l.doubts
+	first := since
+	if d.open || len(d.left) > 0 {
+		first = min(d.since, since)
+	}
+	d.since, d.until, d.open = first, max(d.until, until), true
 	for _, own := range l.of {
 		for i, n := range own {
-			if i+1 == len(own) || own[i+1].from > since {
-				n.doubtFrom(since)
+			if n.sure < until && (i+1 == len(own) || own[i+1].from > since) {
+				l.doubtLife(n, since)
 			}
 		}
 	}
 }
 
-// settle compares lives that are in doubt with /proc. Those that map the same code as before go on; others are known from now on.
+// doubtLife has a life doubted from a time on.
+func (l *lives) doubtLife(n *life, since uint64) {
+	since = max(since, n.from, n.sure, 1)
+	if n.doubtful == 0 || n.doubtful > since {
+		n.doubtful = since
+	}
+	l.doubts.open = true
+}
+
+// settle goes on comparing lives that are in doubt with /proc. Those that map the same code as before go on; others are known from
+// then on.
 func (l *lives) settle() {
-	began := time.Now()
-	if !l.doubts.open || began.Before(l.doubts.next) {
+	d, began := &l.doubts, time.Now()
+	if !d.open && len(d.left) == 0 || began.Before(d.next) {
 		return
 	}
-	l.doubts.open = false
-	entries, _ := fs.ReadDir(l.root, "proc")
-	for _, e := range entries {
-		pid, err := strconv.ParseUint(e.Name(), 10, 32)
-		if err != nil {
-			continue
-		}
-		if time.Since(began) > mostComparing {
-			l.doubts.open = true
-			break
-		}
-		l.compare(uint32(pid))
+	if len(d.left) == 0 {
+		d.open = false
+		l.beginRound()
 	}
-	l.doubts.next = time.Now().Add(restComparing * time.Since(began))
+	for len(d.left) > 0 && time.Since(began) < mostComparing {
+		pid := d.left[0]
+		d.left = d.left[1:]
+		l.compare(pid)
+	}
+	d.next = time.Now().Add(restComparing * time.Since(began))
+}
+
+// beginRound lists the processes that there are. Others have ended, which was not seen either.
+func (l *lives) beginRound() {
+	before := monotonic()
+	entries, err := fs.ReadDir(l.root, "proc")
+	if err != nil {
+		return
+	}
+	there := map[uint32]bool{}
+	for _, e := range entries {
+		if pid, err := strconv.ParseUint(e.Name(), 10, 32); err == nil {
+			there[uint32(pid)] = true
+			l.doubts.left = append(l.doubts.left, uint32(pid))
+		}
+	}
+	for pid, own := range l.of {
+		if last := own[len(own)-1]; !there[pid] && last.doubtful != 0 && last.from < before {
+			l.end(pid, last)
+		}
+	}
+	l.forget()
 }
 
 // compare compares what is known of a process with what it maps.
@@ -338,36 +392,46 @@ func (l *lives) compare(pid uint32) {
 	if known && last.doubtful == 0 || !known && l.count >= mostLives {
 		return
 	}
-	before, _ := fs.ReadFile(l.root, procOf(pid)+"/stat")
+	program, _ := l.program(pid)
 	since := monotonic()
-	maps, err := readSomeMaps(l.root, pid)
+	maps, err := readSomeMaps(l.root, pid, mostLockedNow)
 	cut := errors.Is(err, errCutMaps)
-	if cut || mapsReads.GaveUp(err) {
-		l.lost++
-	}
 	if err != nil && !cut {
+		l.doubts.open = l.doubts.open || mapsReads.GaveUp(err) // which is not for ever
 		return
 	}
-	after, _ := fs.ReadFile(l.root, procOf(pid)+"/stat")
-	_, program, ok := parseStat(before)
-	if _, still, _ := parseStat(after); !ok || still != program { // it has executed another one meanwhile
+	if still, ok := l.program(pid); !ok || still != program { // it has executed another one meanwhile
 		l.doubts.open = true
 		return
 	}
-	if known && last.same(maps) {
-		last.doubtful = 0
-		maps = slices.DeleteFunc(maps, func(m mapping) bool {
-			was, _ := last.find(m.start, since)
-			return m.ofFile() || was != nil && was.start == m.start && was.end == m.end
-		})
-	} else {
-		last = &life{from: since, unlisted: true}
+	if known {
+		var more []mapping
+		if more, known = last.same(maps); known {
+			last.doubtful, last.sure = 0, since
+			maps = more
+		}
+	}
+	if !known {
+		last = &life{from: since, sure: since, unlisted: true}
 		l.begin(pid, last)
+		if cut {
+			l.lost++
+		}
 	}
 	for _, m := range maps {
 		l.add(last, timed{mapping: m, from: since})
 	}
 	l.keep(pid, last)
+}
+
+// program returns what tells the program of a process from others that it executes.
+func (l *lives) program(pid uint32) (id identity, ok bool) {
+	stat, err := fs.ReadFile(l.root, procOf(pid)+"/stat")
+	if err != nil {
+		return id, false
+	}
+	_, id, ok = parseStat(stat)
+	return id, ok
 }
 
 func monotonic() uint64 {

@@ -284,9 +284,13 @@ func TestLivesForgotten(t *testing.T) {
 		t.Helper()
 		l.update(0)
 		size, count := 0, 0
+		arrays := map[*timed]bool{}
 		for _, own := range l.of {
 			for _, n := range own {
-				size += n.size
+				if array := &n.maps[0]; !arrays[array] { // that of parent and child is one
+					arrays[array] = true
+					size += n.size
+				}
 				count++
 			}
 		}
@@ -314,8 +318,15 @@ func TestLivesForgotten(t *testing.T) {
 	}
 	*source = append(*source, []mappings.Event{{Kind: mappings.Forked, PID: 8, TID: 8, Parent: 7, Time: 1000}, {Kind: mappings.Ended, PID: 8, TID: 8, Time: 1001}})
 	check("a child has ended", 0)
-	if !known(7, 1000) || !known(8, 1000) || known(7, 401) {
+	if !known(7, 1000) || !known(8, 1000) || !known(7, 401) {
 		t.Errorf("known are the parent: %v, its child: %v, the life that ended first: %v", known(7, 1000), known(8, 1000), known(7, 401))
+	}
+	grandchild := *mappedAt(1002, pieces+1, "/own") // which makes what its parent has its own
+	grandchild.PID, grandchild.TID = 14, 14
+	*source = append(*source, []mappings.Event{{Kind: mappings.Forked, PID: 14, TID: 14, Parent: 7, Time: 1001}, grandchild, {Kind: mappings.Ended, PID: 14, TID: 14, Time: 1003}})
+	check("a child has mapped more", 0)
+	if !known(7, 1000) || !known(14, 1002) || known(7, 401) {
+		t.Errorf("known are the parent: %v, its child: %v, the life that ended first: %v", known(7, 1000), known(14, 1002), known(7, 401))
 	}
 	for pid := uint32(9); pid < 12; pid++ {
 		source.maps(pid, 2000, pieces)

@@ -83,6 +83,11 @@ func linkedAt(segments []elf.ProgHeader, offset uint64) (uint64, bool) {
 // file of that name in the process's root directory or, after its end, in ours, if it has not
 // been replaced. It returns nil if there is none, and an error if a file system does not answer.
 func openMapped(root fs.FS, pid uint32, m *mapping) (fs.File, error) {
+	return openIf(root, pid, m, m.file.is)
+}
+
+// openIf is openMapped for a file that somebody else knows to be the one that was mapped.
+func openIf(root fs.FS, pid uint32, m *mapping, is func(f fs.File) bool) (fs.File, error) {
 	if !m.file.named() {
 		return nil, nil
 	}
@@ -98,7 +103,7 @@ func openMapped(root fs.FS, pid uint32, m *mapping) (fs.File, error) {
 		if err != nil {
 			continue
 		}
-		if m.file.is(f) {
+		if is(f) {
 			return f, nil
 		}
 		late := unanswered(f)

@@ -50,6 +50,9 @@ const anonymous = "//anon"
 // vdso is the code that the kernel maps into every process.
 const vdso = "[vdso]"
 
+// vsyscall is at the same place in each process, and perf_event_open does not tell of it.
+const vsyscall = "[vsyscall]"
+
 // parseMaps returns the executable mappings, sorted; with errCutMaps, some of them. Lines look like
 //
 //	7f2c1a028000-7f2c1a1bd000 r-xp 00028000 fe:01 131  /usr/lib/libc.so.6
@@ -100,11 +103,6 @@ func parseMaps(r io.Reader) ([]mapping, error) {
 
 // unescape restores newlines in paths, which the kernel escapes.
 func unescape(path string) string { return strings.ReplaceAll(path, `\012`, "\n") }
-
-// ofFile reports whether it is not of generated code, the vDSO or the like.
-func (m *mapping) ofFile() bool {
-	return strings.HasPrefix(m.file.path, "/") && m.file.path != anonymous
-}
 
 // baseName is the last part of the path, which does not depend on whose root it is seen from.
 func (m *mapping) baseName() string { return strings.TrimSuffix(path.Base(m.file.path), " (deleted)") }
@@ -196,7 +194,7 @@ func procOf(pid uint32) string { return "proc/" + strconv.FormatUint(uint64(pid)
 
 // readMaps returns what code a process maps now; of maps that are too long, the beginning.
 func readMaps(root fs.FS, pid uint32) ([]mapping, error) {
-	maps, err := readSomeMaps(root, pid)
+	maps, err := readSomeMaps(root, pid, mostLocked)
 	if errors.Is(err, errCutMaps) {
 		err = nil
 	}
@@ -214,13 +212,13 @@ var mapsReads = timeout.Calls{
 
 const mostLocked = time.Second
 
-// readSomeMaps is readMaps, but returns errCutMaps with the beginning.
-func readSomeMaps(root fs.FS, pid uint32) ([]mapping, error) {
+// readSomeMaps is readMaps, but returns errCutMaps with the beginning, and waits no longer than so long.
+func readSomeMaps(root fs.FS, pid uint32, limit time.Duration) ([]mapping, error) {
 	type some struct {
 		maps []mapping
 		err  error
 	}
-	read, err := timeout.Do(context.Background(), &mapsReads, mostLocked, pid, func() (s some, err error) {
+	read, err := timeout.Do(context.Background(), &mapsReads, limit, pid, func() (s some, err error) {
 		f, err := root.Open(procOf(pid) + "/maps")
 		if err != nil {
 			return s, err

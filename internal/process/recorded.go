@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"math"
 	"reflect"
 	"strconv"
 	"unsafe"
@@ -37,6 +36,10 @@ type line struct {
 	Path       string `json:",omitempty"`
 	BuildID    string `json:",omitempty"` // in hex
 
+	// Unnamed is the time of an event of PID whose process may have executed another program, which was not seen; of PID 0, from when
+	// on that holds for all.
+	Unnamed uint64 `json:",omitempty"`
+
 	At    uint64 `json:",omitempty"` // offset in the file
 	Exact bool   `json:",omitempty"` // it is no return address
 	// NoCaller is what Process.NoCaller reports.
@@ -54,12 +57,9 @@ type Recorder struct {
 	symbols *Symbols
 	mapped  map[recordedMapping]int
 	framed  map[recordedFrame]struct{}
-	hidden  map[uint32]*hidden // by process
 	size    int
+	unnamed int // events
 }
-
-// A hidden is a time of which a recording has no names of a process: which program it was executing is not known.
-type hidden struct{ from, until uint64 } // until 0: up to its next program
 
 // A recordedMapping is one that the recording has.
 type recordedMapping struct {
@@ -76,7 +76,7 @@ type recordedFrame struct {
 
 // NewRecorder returns a Recorder of a recording, which knows nothing yet.
 func (s *Symbols) NewRecorder() *Recorder {
-	return &Recorder{symbols: s, mapped: map[recordedMapping]int{}, framed: map[recordedFrame]struct{}{}, hidden: map[uint32]*hidden{}}
+	return &Recorder{symbols: s, mapped: map[recordedMapping]int{}, framed: map[recordedFrame]struct{}{}}
 }
 
 // Append appends the lines for a stack that the recording does not have yet.
@@ -84,8 +84,8 @@ func (r *Recorder) Append(dst []byte, e *bpf.Event, stack []bpf.UserFrame) []byt
 	r.symbols.mu.Lock()
 	defer r.symbols.mu.Unlock()
 	p := r.symbols.of(e, string(bytes.TrimRight(e.Comm[:], "\x00")))
-	if p.doubtful != 0 {
-		return r.hide(dst, e.PID, p.doubtful)
+	if p.doubtful {
+		return r.unname(dst, e)
 	}
 	for _, f := range stack {
 		n := p.name(f.Addr(), !f.Exact())
@@ -94,7 +94,7 @@ func (r *Recorder) Append(dst []byte, e *bpf.Event, stack []bpf.UserFrame) []byt
 		}
 		key := recordedMapping{pid: e.PID, since: n.since, mapping: *n.mapping}
 		if p.life != nil {
-			key.life = r.life(p.life, e)
+			key.life = p.life.from
 		}
 		number, known := r.mapped[key]
 		if !known {
@@ -124,32 +124,22 @@ func (r *Recorder) Append(dst []byte, e *bpf.Event, stack []bpf.UserFrame) []byt
 	return dst
 }
 
-// hide appends a mapping of no file, which hides all that a process has from a time on.
-func (r *Recorder) hide(dst []byte, pid uint32, from uint64) []byte {
-	if old := r.hidden[pid]; old != nil && old.from == from && old.until == 0 {
-		return dst
-	}
-	all := mapping{end: math.MaxUint64}
-	number := len(r.mapped)
-	dst, ok := r.append(dst, &line{Mapping: number, PID: pid, Life: from, Since: from, End: all.end})
-	if ok {
-		r.mapped[recordedMapping{pid: pid, life: from, since: from, mapping: all}] = number
-		r.hidden[pid] = &hidden{from: from}
-	}
-	return dst
-}
+// mostUnnamed is how many events without names a recording tells one by one. It has room for these when it is full: otherwise they
+// would have the names of the program before.
+const mostUnnamed = 100_000
 
-// life returns since when a replay is to take what a life has mapped. A process that turns out to go on with its program has another
-// life for replays from then on.
-func (r *Recorder) life(of *life, e *bpf.Event) uint64 {
-	h := r.hidden[e.PID]
-	if h == nil || of.from > h.from || e.Time < h.from {
-		return of.from
+// unname appends a line for an event without names; of too many, one for all events from then on.
+func (r *Recorder) unname(dst []byte, e *bpf.Event) []byte {
+	r.unnamed++
+	l := line{PID: e.PID, Unnamed: e.Time}
+	switch {
+	case r.unnamed > mostUnnamed:
+		return dst
+	case r.unnamed == mostUnnamed:
+		l.PID = 0
 	}
-	if h.until == 0 {
-		h.until = e.Time
-	}
-	return h.until
+	text, _ := json.Marshal(&l) // of numbers that does not fail
+	return append(append(dst, text...), '\n')
 }
 
 // full reports whether there is no room for more.
@@ -178,8 +168,17 @@ type Recorded struct {
 	number map[int]int
 	known  map[declared]int // numbers here; each part of a run begins anew
 	frames map[recordedFrame]line
-	lines  int
-	text   int
+	// unnamed are events without names. From the time silent on there are no others, if it is not 0.
+	unnamed map[moment]struct{}
+	silent  uint64
+	lines   int
+	text    int
+}
+
+// A moment is when a process made a call.
+type moment struct {
+	pid  uint32
+	time uint64
 }
 
 // A declared is what a line says of a mapping.
@@ -191,7 +190,7 @@ type declared struct {
 
 // NewRecorded returns what knows nothing yet.
 func NewRecorded() *Recorded {
-	return &Recorded{of: map[uint32][]int{}, number: map[int]int{}, known: map[declared]int{}, frames: map[recordedFrame]line{}}
+	return &Recorded{of: map[uint32][]int{}, number: map[int]int{}, known: map[declared]int{}, frames: map[recordedFrame]line{}, unnamed: map[moment]struct{}{}}
 }
 
 // Add adds the lines of a block, as far as there is room.
@@ -203,6 +202,10 @@ func (r *Recorded) Add(block []byte) error {
 		var l line
 		if err := json.Unmarshal(text, &l); err != nil {
 			return fmt.Errorf("what it knows of processes: %w", err)
+		}
+		if l.Unnamed > 0 {
+			r.unname(moment{l.PID, l.Unnamed})
+			continue
 		}
 		if l.End > 0 {
 			l.Source = nil
@@ -223,6 +226,19 @@ func (r *Recorded) Add(block []byte) error {
 		}
 	}
 	return nil
+}
+
+// unname takes note of an event without names, or that there are no others.
+func (r *Recorded) unname(m moment) {
+	const size = 64 // in memory, about
+	if _, known := r.unnamed[m]; known {
+		return
+	}
+	if m.pid != 0 && r.room(size) {
+		r.unnamed[m] = struct{}{}
+	} else if r.silent == 0 || m.time < r.silent {
+		r.silent = m.time
+	}
 }
 
 // room reports whether there is room for another line, and takes it.
@@ -255,28 +271,29 @@ func (r *Recorded) addMapping(l line, size int) {
 }
 
 // Of returns the names of addresses in the process of an event.
-func (r *Recorded) Of(e *bpf.Event) *RecordedProcess { return &RecordedProcess{r, e.PID, e.Time} }
+func (r *Recorded) Of(e *bpf.Event) *RecordedProcess {
+	p := &RecordedProcess{recorded: r, pid: e.PID, time: e.Time}
+	if _, unnamed := r.unnamed[moment{e.PID, e.Time}]; unnamed || r.silent != 0 && e.Time >= r.silent {
+		p.why = unseenProgram(numberOf(e))
+	}
+	return p
+}
 
 // A RecordedProcess names the addresses of a process as it was at some time.
 type RecordedProcess struct {
 	recorded *Recorded
 	pid      uint32
 	time     uint64
+	why      string // why it has no names; "" if it has
 }
 
 // Missing says why addresses have no names.
 func (p *RecordedProcess) Missing() string {
+	if p.why != "" {
+		return p.why
+	}
 	if len(p.recorded.of[p.pid]) == 0 {
 		return "not in the recording"
-	}
-	var newest *line
-	for _, n := range p.recorded.of[p.pid] {
-		if m := &p.recorded.mappings[n]; m.Life <= p.time && m.Since <= p.time && (newest == nil || p.recorded.newer(m, newest)) {
-			newest = m
-		}
-	}
-	if newest != nil && newest.Path == "" && newest.End == math.MaxUint64 { // of Recorder.hide
-		return unseenProgram(p.pid)
 	}
 	return ""
 }
@@ -303,6 +320,14 @@ func (p *RecordedProcess) AppendLines(dst []debuginfo.Frame, addr uint64, return
 	return append(dst, f.Source...)
 }
 
+// mappings are those of the process, at any time; none if it is to have no names.
+func (p *RecordedProcess) mappings() []int {
+	if p.why != "" {
+		return nil
+	}
+	return p.recorded.of[p.pid]
+}
+
 // find returns the mapping of an address, nil if it is in none, and what is known of the place.
 func (p *RecordedProcess) find(addr uint64, returnAddress bool) (m *line, f line) {
 	at := addr
@@ -310,7 +335,7 @@ func (p *RecordedProcess) find(addr uint64, returnAddress bool) (m *line, f line
 		at--
 	}
 	best := -1
-	for _, n := range p.recorded.of[p.pid] {
+	for _, n := range p.mappings() {
 		m := &p.recorded.mappings[n]
 		if at < m.Start || at >= m.End || m.Life > p.time || m.Since > p.time {
 			continue

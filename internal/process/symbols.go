@@ -46,6 +46,7 @@ type Symbols struct {
 
 	lines     *Lines // nil: no source lines are told
 	infos     int    // files with debug info that are mapped
+	installed int    // files that were read for the names of others
 	unlined   unlined
 	numbering Numbering
 	initial   bool   // ksnoop is in the initial PID namespace
@@ -125,13 +126,18 @@ func (s *Symbols) Of(e *bpf.Event, comm string) *Process {
 	return s.of(e, comm)
 }
 
+// numberOf returns the number of an event's process in the PID namespace of whoever has traced it.
+func numberOf(e *bpf.Event) uint32 {
+	if e.Inner.Ours {
+		return e.Inner.PID
+	}
+	return e.PID
+}
+
 func (s *Symbols) of(e *bpf.Event, comm string) *Process {
 	pid, tid, err := s.numbering.IDs(e)
 	if s.lives != nil {
-		key := e.PID
-		if e.Inner.Ours {
-			key = e.Inner.PID
-		}
+		key := numberOf(e)
 		at := e.Time
 		if at == 0 { // a stack of a table, of which no time is known
 			at = math.MaxUint64
@@ -140,9 +146,7 @@ func (s *Symbols) of(e *bpf.Event, comm string) *Process {
 		// Its number is that of the initial namespace alone.
 		if found := s.lives.at(key, at); found != nil && (e.Time != 0 || s.initial) {
 			if found.doubtAt(at) {
-				p := Unknown(unseenProgram(key))
-				p.doubtful = found.doubtful
-				return p
+				return s.doubted(key, pid, tid, comm, err)
 			}
 			if len(found.maps) > 0 {
 				return &Process{symbols: s, pid: pid, life: found, at: at}
@@ -155,17 +159,27 @@ func (s *Symbols) of(e *bpf.Event, comm string) *Process {
 	return s.process(pid, tid, comm)
 }
 
+// doubted returns a process that may have executed another program unseen, by its number for people. Where /proc has other numbers,
+// lives are never compared with it, so there it tells what the process maps if the thread still has its name.
+func (s *Symbols) doubted(number, pid, tid uint32, comm string, unnumbered error) *Process {
+	p := Unknown(unseenProgram(number))
+	if _, blind := s.lives.root.(nowhere); blind && unnumbered == nil {
+		p = s.process(pid, tid, comm)
+	}
+	p.doubtful = true
+	return p
+}
+
 // A Process names the addresses of one process. It is valid until the next one is
 // requested.
 type Process struct {
-	symbols *Symbols
-	pid     uint32
-	space   *space // nil: nothing is known
-	life    *life  // what is known instead, where processes are followed
-	at      uint64 // and at which time
-	why     string
-	// Doubtful is from when on it is not known which program it executes; 0: there is no doubt.
-	doubtful uint64
+	symbols  *Symbols
+	pid      uint32
+	space    *space // nil: nothing is known
+	life     *life  // what is known instead, where processes are followed
+	at       uint64 // and at which time
+	why      string
+	doubtful bool // it may have executed another program, unseen
 }
 
 // Missing says why addresses have no names; "" if nothing prevents it.
