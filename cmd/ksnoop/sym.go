@@ -11,7 +11,6 @@ import (
 	"io"
 	"os"
 	"path"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -127,40 +126,45 @@ func openDebugInfo(file string, stderr io.Writer) (*debuginfo.Info, error) {
 	if !errors.Is(err, debuginfo.ErrNone) {
 		return info, err
 	}
-	for _, installed := range installedFor(file) {
-		info, err := debuginfo.Open(installed, debuginfo.Options{Apart: true})
-		if err != nil {
-			fmt.Fprintf(stderr, "ksnoop: %s has no debug info; %v\n", terminal.Name(file), err)
-			continue
+	if id, err := buildID(file); err == nil {
+		for _, installed := range find.Installed("/", id, find.CacheFolders(os.Getenv)) {
+			info, err := openBuild(installed, id)
+			if err != nil {
+				fmt.Fprintf(stderr, "ksnoop: %s has no debug info; %s: %v\n", terminal.Name(file), terminal.Name(installed), err)
+				continue
+			}
+			fmt.Fprintf(stderr, "ksnoop: %s has no debug info; %s has it\n", terminal.Name(file), terminal.Name(installed))
+			return info, nil
 		}
-		fmt.Fprintf(stderr, "ksnoop: %s has no debug info; %s has it\n", terminal.Name(file), terminal.Name(installed))
-		return info, nil
 	}
 	return debuginfo.Open(file, debuginfo.Options{Stripped: true, Apart: true})
 }
 
-// installedFor returns files with debug info for one by its build ID. In a cache, an empty file says that no server knows the ID.
-func installedFor(file string) (names []string) {
+var errOtherBuild = errors.New("it is of another build")
+
+// openBuild opens the debug info of a build.
+func openBuild(file string, id find.BuildID) (*debuginfo.Info, error) {
+	own, err := buildID(file)
+	if err != nil {
+		return nil, err
+	}
+	if !bytes.Equal(own, id) {
+		return nil, errOtherBuild
+	}
+	return debuginfo.Open(file, debuginfo.Options{Apart: true})
+}
+
+func buildID(file string) (find.BuildID, error) {
 	r, err := regular.Open(file)
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	defer r.Close()
 	f, err := elfhead.Open(r)
 	if err != nil {
-		return nil
+		return nil, err
 	}
-	id, err := find.ELFBuildID(f)
-	if err != nil {
-		return nil
-	}
-	for _, name := range find.ByBuildID(id, find.CacheFolders(os.Getenv)) {
-		name = filepath.Join("/", name)
-		if info, err := os.Stat(name); err == nil && info.Mode().IsRegular() && info.Size() > 0 {
-			names = append(names, name)
-		}
-	}
-	return names
+	return find.ELFBuildID(f)
 }
 
 // A symbolizer prints what is at addresses.

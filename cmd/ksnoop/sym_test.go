@@ -145,10 +145,21 @@ func TestSymInstalled(t *testing.T) {
 	want := regexp.MustCompile(` \(discriminator \d+\)`).ReplaceAllString(command(t, "addr2line", args...), "")
 	command(t, "objcopy", "--only-keep-debug", file, installed)
 	command(t, "strip", file)
-	for _, there := range []bool{true, false} {
-		text := ""
-		if there {
-			text = " has no debug info; " + installed + " has it\n"
+	other, _ := symProgram(t, "-Wl,--build-id=0x1234")
+	for _, tt := range []struct {
+		installed, text string
+		there           bool
+	}{
+		{installed, " has no debug info; " + installed + " has it\n", true},
+		{other, " has no debug info; " + installed + ": it is of another build\n", false},
+		{os.DevNull, "", false}, // as for an ID that no server knows
+	} {
+		data, err := os.ReadFile(tt.installed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(installed, data, 0o600); err != nil {
+			t.Fatal(err)
 		}
 		c := newSymCommand()
 		var out, stderr bytes.Buffer
@@ -159,11 +170,8 @@ func TestSymInstalled(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := regexp.MustCompile(`(?m)^(\w+)\.\w+$`).ReplaceAllString(out.String(), "$1") // the symbol's names of what gcc has made of them
-		if (got == want) != there || !strings.HasSuffix(stderr.String(), text) || (stderr.String() != "") != there {
-			t.Errorf("installed %v: %s%s", there, &stderr, firstDifference(got, want))
-		}
-		if err := os.WriteFile(installed, nil, 0o600); err != nil { // as for an ID that no server knows
-			t.Fatal(err)
+		if (got == want) != tt.there || !strings.HasSuffix(stderr.String(), tt.text) || (stderr.String() == "") != (tt.text == "") {
+			t.Errorf("%s is installed: %s%s", tt.installed, &stderr, firstDifference(got, want))
 		}
 	}
 }

@@ -79,7 +79,7 @@ func describeUser(view *kernel.View, file *userfunc.File, chosen []userfunc.Func
 		return nil
 	}
 	if types.Left > 0 {
-		o.untyped(file.Path, fmt.Errorf("%s: %w", plural.Of(types.Left, "function{s}"), types.Why))
+		o.untyped(file.Path, fmt.Errorf("%s, the first because %w", plural.Of(types.Left, "function{s}"), types.Why))
 	}
 	module, function, err := view.AddUserFile(file.Path, types.Raw)
 	if err != nil {

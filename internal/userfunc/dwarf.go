@@ -4,6 +4,7 @@ package userfunc
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"debug/dwarf"
 	"debug/elf"
 	"encoding/hex"
@@ -59,7 +60,7 @@ func (f *File) Types(fns []Function) (*Types, error) {
 		return nil, err
 	}
 	types := dw.NewTypes(data)
-	c := typeCollector{data: data, reader: data.Reader(), types: types, maker: typeMaker{arch: f.arch, types: types, made: map[dwarf.Type]btf.Type{}, named: map[string]btf.Type{}}, units: map[dwarf.Offset]*unit{}}
+	c := typeCollector{data: data, reader: data.Reader(), types: types, maker: typeMaker{arch: f.arch, types: types, made: map[dwarf.Type]btf.Type{}, named: map[[sha256.Size]byte]btf.Type{}}, units: map[dwarf.Offset]*unit{}}
 	t := &Types{Functions: map[uint64]uint32{}}
 	b, err := btf.NewBuilder(nil, nil)
 	if err != nil {

@@ -401,8 +401,7 @@ int main(int argc, char **argv) { struct pair p = {argc, 2}; return sum(&p) + pl
 			if err := os.WriteFile(in, []byte(source), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			compiler := strings.Fields(command)
-			output(t, compiler[0], append(compiler[1:], "-o", file, in)...)
+			output(t, "sh", "-c", "cd $0 && "+command+" -o $1 $2", dir, file, in) // some write a file where they are
 			f, err := Open(file, runtime.GOARCH)
 			if err != nil {
 				t.Fatal(err)
@@ -465,6 +464,34 @@ int main(int argc, char **argv) { struct state s = {0}; return take(argc, &s, &s
 		}
 		if want := "c 0+1 n 8+8 of 16+6 next 24+8 "; places != want {
 			t.Errorf("%s: %s, want %s", command, places, want)
+		}
+	}
+}
+
+// TestAtomicApart: structs of one name with other _Atomic members are not the same.
+func TestAtomicApart(t *testing.T) {
+	const unit = `
+struct state { _Atomic TYPE v; };
+__attribute__((noinline)) int NAME(struct state *s) { return s->v; }
+`
+	for _, command := range []string{"gcc -gdwarf-5", "clang -gdwarf-5"} {
+		dir := t.TempDir()
+		args := strings.Fields(command)
+		args = append(args, "-shared", "-fPIC", "-o", filepath.Join(dir, "lib.so"))
+		for name, typ := range map[string]string{"take_a": "int", "take_b": "float"} {
+			in := filepath.Join(dir, name+".c")
+			if err := os.WriteFile(in, []byte(strings.NewReplacer("TYPE", typ, "NAME", name).Replace(unit)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			args = append(args, in)
+		}
+		output(t, args[0], args[1:]...)
+		protos, _ := typesOf(t, filepath.Join(dir, "lib.so"), runtime.GOARCH, "take_*")
+		for name, want := range map[string]string{"take_a": "int", "take_b": "float"} {
+			s := protos[name].Params[0].Type.(*btf.Pointer).Target.(*btf.Struct)
+			if got := s.Members[0].Type.TypeName(); got != want {
+				t.Errorf("%s: v of %s is of type %s, want %s", command, name, got, want)
+			}
 		}
 	}
 }

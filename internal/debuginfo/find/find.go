@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -81,7 +83,7 @@ func (e *AbsentError) Error() string {
 // put a kernel's debug info, the most reliable first.
 func (k Kernel) candidates() []string {
 	var paths []string
-	paths = append(paths, ByBuildID(k.BuildID, k.Caches)...)
+	paths = append(paths, byBuildID(k.BuildID, k.Caches)...)
 	if !fs.ValidPath(k.Release) { // the kernel's word, but it becomes part of a path
 		return paths
 	}
@@ -102,9 +104,9 @@ func (k Kernel) candidates() []string {
 	return paths
 }
 
-// ByBuildID returns where the debug info for a build ID may be, relative to the root: where it is installed, and then in
+// byBuildID returns where the debug info for a build ID may be, relative to the root: where it is installed, and then in
 // each cache. It returns nothing if there is no ID.
-func ByBuildID(id BuildID, caches []string) []string {
+func byBuildID(id BuildID, caches []string) []string {
 	file, ok := id.File()
 	if !ok {
 		return nil
@@ -114,6 +116,20 @@ func ByBuildID(id BuildID, caches []string) []string {
 		paths = append(paths, folder+"/"+id.String()+"/debuginfo")
 	}
 	return paths
+}
+
+// Installed returns the files below root that may have the debug info for a build ID. In a cache, debuginfod's client leaves an empty
+// file for an ID that no server knows. A cache may also be in a home that root may not enter (NFS). No debug info is missing then.
+func Installed(root string, id BuildID, caches []string) (files []string) {
+	for i, file := range byBuildID(id, caches) {
+		file = filepath.Join(root, file)
+		info, err := os.Stat(file)
+		cached := i > 0
+		if err == nil && info.Mode().IsRegular() && info.Size() > 0 || err != nil && !cached && !errors.Is(err, fs.ErrNotExist) {
+			files = append(files, file)
+		}
+	}
+	return files
 }
 
 // CacheFolders returns where debuginfod's client stores files, according to the

@@ -37,7 +37,7 @@ func Module(root fs.FS, k Kernel, module string) (string, error) {
 // moduleCandidates returns the paths where a module's debug info may be, the most reliable
 // first.
 func moduleCandidates(root fs.FS, k Kernel, module string, id BuildID) []string {
-	paths := ByBuildID(id, k.Caches)
+	paths := byBuildID(id, k.Caches)
 	for _, folder := range []string{"usr/lib/modules/", "lib/modules/"} {
 		folder += k.Release
 		file, ok := moduleFile(root, folder, module)
