@@ -19,8 +19,9 @@ import (
 // A File is what a recording, or what is printed, goes to.
 type File struct {
 	*os.File
-	name    string       // Replace gives it to another file
-	remove  func() error // removes the file, if Create made it; else nil
+	name    string                      // Replace gives it to another file
+	remove  func() error                // removes what has the file's name, if Create made it; else nil
+	look    func() (fs.FileInfo, error) // at what has that name
 	watched Watched
 }
 
@@ -86,13 +87,19 @@ func Create(name string, replace bool) (*File, error) {
 	return makeFile(name)
 }
 
-// Discard closes a file to which nothing was written, and removes it if Create made it.
+// Discard closes a file to which nothing was written, and removes it if Create made it. Another file that has its name by then stays.
 func (f *File) Discard() error {
-	err := f.Close()
-	if f.Made() {
-		err = errors.Join(err, f.remove())
+	if !f.Made() {
+		return f.Close()
 	}
-	return err
+	own, err := f.Stat()
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	if there, err := f.look(); err != nil || !os.SameFile(own, there) {
+		return f.Close()
+	}
+	return errors.Join(f.Close(), f.remove())
 }
 
 // makeFlags make a file that is new.
@@ -104,7 +111,9 @@ func makeFile(name string) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newFile(f, func() error { return os.Remove(name) }), nil
+	made := newFile(f, func() error { return os.Remove(name) })
+	made.look = func() (fs.FileInfo, error) { return os.Lstat(name) }
+	return made, nil
 }
 
 // CreateIn makes a file in a directory, as Create does, that must not exist yet. Whatever has the name of the directory by then, Discard
@@ -114,7 +123,9 @@ func CreateIn(dir *os.Root, name string) (*File, error) {
 	if err != nil {
 		return nil, pathError("open", filepath.Join(dir.Name(), name), errors.Unwrap(err)) // which does not name the directory
 	}
-	return newFile(f, func() error { return dir.Remove(name) }), nil
+	made := newFile(f, func() error { return dir.Remove(name) })
+	made.look = func() (fs.FileInfo, error) { return dir.Lstat(name) }
+	return made, nil
 }
 
 // descriptor matches the names of a process's own descriptors.

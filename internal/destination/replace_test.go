@@ -54,3 +54,27 @@ func TestReplace(t *testing.T) {
 		t.Error("it is there after Discard")
 	}
 }
+
+// TestDiscard: a file that has taken the name of one that is discarded stays.
+func TestDiscard(t *testing.T) {
+	for _, replaced := range []bool{false, true} {
+		name := filepath.Join(t.TempDir(), "file")
+		f, err := destination.Create(name, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if replaced {
+			other, err := destination.Create(name, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer other.Close()
+		}
+		if err := f.Discard(); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Stat(name); (err == nil) != replaced {
+			t.Errorf("replaced %v: %v", replaced, err)
+		}
+	}
+}

@@ -123,8 +123,10 @@ func goOn(proc fs.FS, follows func(pid int) (bool, error)) (n int, err error) {
 	return n, nil
 }
 
-// ended reports whether stat is that of a process which only waits for its parent to ask how it ended.
+// ended reports whether stat is that of a process without threads, which only waits for its parent to ask how it ended. The main
+// thread may end before others.
 func ended(stat []byte) bool {
-	_, state, ok := bytes.Cut(stat[max(bytes.LastIndexByte(stat, ')'), 0):], []byte(") "))
-	return !ok || len(state) == 0 || state[0] == 'Z' || state[0] == 'X'
+	const state, threads = 0, 20 - 3 // proc(5) counts the state as the third field
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	return len(fields) <= threads || (fields[state][0] == 'Z' || fields[state][0] == 'X') && len(fields[threads]) == 1 && fields[threads][0] <= '1'
 }

@@ -5,6 +5,7 @@ package trace
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -263,12 +264,15 @@ func TestExplained(t *testing.T) {
 // TestGoOn: of the processes that are followed, those count that have not ended.
 func TestGoOn(t *testing.T) {
 	proc := fstest.MapFS{"self/stat": {Data: []byte("1 (a) S 0\n")}, "5": {Mode: fs.ModeDir}}
-	for pid, state := range map[string]string{"1": "S", "2": "R", "3": "Z", "4": "X", "6": "D", "7": "S"} {
-		proc[pid+"/stat"] = &fstest.MapFile{Data: []byte(pid + " (a) Z) " + state + " 0\n")}
+	for pid, process := range map[string]struct {
+		state   string
+		threads int
+	}{"1": {"S", 1}, "2": {"R", 1}, "3": {"Z", 1}, "4": {"X", 0}, "6": {"D", 2}, "7": {"S", 1}, "-1": {"Z", 12}} {
+		proc[pid+"/stat"] = &fstest.MapFile{Data: fmt.Appendf(nil, "%s (a) Z) %s%s %d 0 0 0\n", pid, process.state, strings.Repeat(" 0", 16), process.threads)}
 	}
 	follows := func(pid int) (bool, error) { return pid < 7, nil }
-	if n, err := goOn(proc, follows); n != 3 || err != nil {
-		t.Errorf("%d, %v; want 1, 2 and 6", n, err)
+	if n, err := goOn(proc, follows); n != 4 || err != nil {
+		t.Errorf("%d, %v; want 1, 2, 6 and the one whose main thread has ended", n, err)
 	}
 	refuse := errors.New("no")
 	if _, err := goOn(proc, func(int) (bool, error) { return false, refuse }); !errors.Is(err, refuse) {

@@ -50,7 +50,7 @@ type Runner struct {
 	// Recording gets the records of all runs; nil: they are not kept.
 	Recording *record.Series
 	refused   bool         // the command cannot be executed
-	goOn      int          // how many processes of the last run were there when the command had ended
+	goOn      int          // how many processes of the first run were there when the command had ended
 	Lost      event.Losses // of all runs
 	// failed are the probes of the last run that the kernel has not taken. Its plan has them.
 	failed []attach.Failure
@@ -135,8 +135,10 @@ func (r *Runner) run(ctx context.Context, quiet bool, request trace.Request, s t
 	if ctx.Err() != nil {
 		return 0, errors.Join(r.end(run), ErrInterrupted, terminate(command))
 	}
-	if r.goOn, err = run.GoOn(); err != nil {
-		r.Log.Error(err.Error())
+	if !quiet { // the first run
+		if r.goOn, err = run.GoOn(); err != nil {
+			r.Log.Error(err.Error())
+		}
 	}
 	if err := r.end(run); err != nil {
 		return 0, err

@@ -81,3 +81,14 @@ func TestTooMuch(t *testing.T) {
 		t.Errorf("%q", texts)
 	}
 }
+
+// TestCallsMissing: what stacks lack says nothing of calls.
+func TestCallsMissing(t *testing.T) {
+	for cause, want := range map[bpf.Counter]bool{bpf.LostRingbuf: true, bpf.Missed: true, bpf.LostFamily: true, bpf.ShortStack: false, bpf.UnseenCode: false, bpf.LeftFine: false} {
+		r := &Runner{}
+		r.Lost.Lost[cause] = 1
+		if got := r.callsMissing(); got != want {
+			t.Errorf("cause %d: %v", cause, got)
+		}
+	}
+}
