@@ -136,6 +136,16 @@ func TestAgentSocket(t *testing.T) {
 			t.Errorf("%v, %v", info, err)
 		}
 	}
+	taken := filepath.Join(dir, "taken")
+	if err := os.WriteFile(taken, []byte("text"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := listen(agentconfig.Listen{Network: "unix", Address: taken}); err == nil || !strings.HasSuffix(err.Error(), "taken: a file is there that is no socket") {
+		t.Error(err)
+	}
+	if text, err := os.ReadFile(taken); string(text) != "text" {
+		t.Errorf("%s, %v", text, err)
+	}
 	file, link, linked := filepath.Join(dir, "file"), filepath.Join(dir, "link"), filepath.Join(dir, "linked")
 	if err := errors.Join(os.WriteFile(file, nil, 0o600), os.Symlink("file", link), os.Link(filepath.Join(dir, "socket0"), linked)); err != nil {
 		t.Fatal(err)

@@ -161,6 +161,6 @@ func (r *agentRequest) checkKernel(view *kernel.View, specs []string) error {
 		return err
 	}
 	defer f.symbols.close(io.Discard)
-	t := &tracing{flags: f, kernel: view, stderr: io.Discard, log: f.logger(io.Discard)}
+	t := &tracing{flags: f, kernel: view, stderr: watchStderr(io.Discard), log: f.logger(io.Discard)}
 	return t.makePlan(specs, c.options)
 }

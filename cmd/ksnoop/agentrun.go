@@ -203,7 +203,10 @@ func listen(at agentconfig.Listen) (net.Listener, error) {
 	if at.Network != "unix" {
 		return net.Listen(at.Network, at.Address)
 	}
-	if info, err := os.Lstat(at.Address); err == nil && info.Mode()&os.ModeSocket != 0 {
+	if info, err := os.Lstat(at.Address); err == nil {
+		if info.Mode()&os.ModeSocket == 0 {
+			return nil, fmt.Errorf("unix:%s: a file is there that is no socket", terminal.Name(at.Address))
+		}
 		if c, err := net.Dial("unix", at.Address); err == nil {
 			_ = c.Close()
 		} else if errors.Is(err, unix.ECONNREFUSED) {

@@ -158,7 +158,7 @@ func valueApart(root *cobra.Command, args []string, message string) string {
 		}
 		value, known, near := args[i+1], values[f.Name], ""
 		word, _, _ := strings.Cut(value, ",")
-		isKnown := word == f.NoOptDefVal || slices.Contains(known, word)
+		isKnown := word == f.NoOptDefVal || slices.Contains(known, word) || f.Name == "kubelet" && strings.Contains(value, "://")
 		if !isKnown && strings.Contains(message, strconv.Quote(value)) {
 			near = suggest.Nearest(value, slices.Values(known))
 		}
@@ -172,15 +172,22 @@ func valueApart(root *cobra.Command, args []string, message string) string {
 	return ""
 }
 
-// given returns the option that an argument is without a value, or nil.
+// given returns the option that an argument is without a value, or nil. Of several letters it is the last.
 func given(flags *pflag.FlagSet, arg string) *pflag.Flag {
 	if name, long := strings.CutPrefix(arg, "--"); long {
 		return flags.Lookup(name)
 	}
-	if len(arg) == 2 && arg[0] == '-' {
-		return flags.ShorthandLookup(arg[1:])
+	letters, short := strings.CutPrefix(arg, "-")
+	if !short || letters == "" {
+		return nil
 	}
-	return nil
+	last := len(letters) - 1
+	for i := range last {
+		if f := flags.ShorthandLookup(letters[i : i+1]); f == nil || f.NoOptDefVal == "" {
+			return nil
+		}
+	}
+	return flags.ShorthandLookup(letters[last:])
 }
 
 // oneDash says that a long option has two dashes, where one was written with one: it reads as several

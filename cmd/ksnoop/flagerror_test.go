@@ -97,19 +97,21 @@ func TestFlagErrorsNotASCII(t *testing.T) {
 func TestValueApart(t *testing.T) {
 	types := typesFile(t)
 	for args, want := range map[string]string{
-		"--ustack dwarf vfs_read":     "did you mean --ustack=dwarf? The value of --ustack stands behind an equals sign:\n",
-		"--ustack dwarf,16K vfs_read": "did you mean --ustack=dwarf,16K? ",
-		"--ustack drawf vfs_read":     "did you mean --ustack=dwarf? ",
-		"-B any vfs_read":             "did you mean -B=any? The value of -B stands behind an equals sign:\n",
-		"--lbr any_cal vfs_read":      "did you mean --lbr=any_call? ",
-		"-s lines vfs_read":           "did you mean -s line? What is no LEVEL is taken for a SPEC:\n",
-		"-s inline vfs_read":          "did you mean -s inlines? ",
-		"--symbolize lines vfs_read":  "did you mean --symbolize line? ",
-		"-s none vfs_raed":            "a fault in the SPEC\n",
-		"-s n vfs_raed":               "a fault in the SPEC\n",
-		"-s vfs_raed":                 "a fault in the SPEC\n",
-		"-s vfs_read lines":           "a fault in the SPEC\n",
-		"vfs_raed -- cat -B any":      "a fault in the SPEC\n",
+		"--ustack dwarf vfs_read":               "did you mean --ustack=dwarf? The value of --ustack stands behind an equals sign:\n",
+		"--ustack dwarf,16K vfs_read":           "did you mean --ustack=dwarf,16K? ",
+		"--ustack drawf vfs_read":               "did you mean --ustack=dwarf? ",
+		"-B any vfs_read":                       "did you mean -B=any? The value of -B stands behind an equals sign:\n",
+		"--kubelet http://[::1]:10255 vfs_read": "did you mean --kubelet=http://[::1]:10255? ",
+		"-vB any vfs_read":                      "did you mean -vB=any? The value of -vB stands behind an equals sign:\n",
+		"--lbr any_cal vfs_read":                "did you mean --lbr=any_call? ",
+		"-s lines vfs_read":                     "did you mean -s line? What is no LEVEL is taken for a SPEC:\n",
+		"-s inline vfs_read":                    "did you mean -s inlines? ",
+		"--symbolize lines vfs_read":            "did you mean --symbolize line? ",
+		"-s none vfs_raed":                      "a fault in the SPEC\n",
+		"-s n vfs_raed":                         "a fault in the SPEC\n",
+		"-s vfs_raed":                           "a fault in the SPEC\n",
+		"-s vfs_read lines":                     "a fault in the SPEC\n",
+		"vfs_raed -- cat -B any":                "a fault in the SPEC\n",
 	} {
 		stdout, stderr, status := ran(append([]string{"--explain", "--btf", types}, strings.Fields(args)...)...)
 		if status != exitUsage || stdout != "" || !strings.HasPrefix(stderr, "ksnoop: "+want) {

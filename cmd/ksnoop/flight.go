@@ -8,6 +8,7 @@ import (
 	"os/signal"
 	"slices"
 	"syscall"
+	"time"
 
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/event"
@@ -15,6 +16,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/plural"
 	"github.com/ksnoop/ksnoop/internal/record"
 	"github.com/ksnoop/ksnoop/internal/terminal"
+	"github.com/ksnoop/ksnoop/internal/trace"
 )
 
 // trigger returns a function that finds the records of the triggers' calls: each call has one
@@ -47,7 +49,7 @@ func (f *flightFlags) asked() chan os.Signal {
 
 // fly makes the recording a flight recorder if it is to be one, and writes it at each signal,
 // until the function that it returns is called.
-func (t *tracing) fly() func() {
+func (t *tracing) fly(run *trace.Run) func() {
 	f := &t.flags.record.flight
 	if f.limit == 0 {
 		return func() {}
@@ -65,6 +67,7 @@ func (t *tracing) fly() func() {
 		for {
 			select {
 			case <-t.asked:
+				t.drain(run, done)
 				t.recording.Write()
 			case <-done:
 				return
@@ -74,6 +77,23 @@ func (t *tracing) fly() func() {
 	return func() {
 		signal.Stop(t.asked)
 		close(done)
+	}
+}
+
+// drain waits until records that were sent are taken from the kernel, which are read some time later. More may come all the time.
+func (t *tracing) drain(run *trace.Run, over <-chan struct{}) {
+	const step, late = 5 * time.Millisecond, time.Second
+	latency := t.settings.Latency
+	for end := time.Now().Add(latency + late); run.Pending() > 0 && time.Now().Before(end); {
+		select {
+		case <-over:
+			return
+		case <-time.After(step):
+		}
+	}
+	select { // the last that was taken is not kept yet
+	case <-over:
+	case <-time.After(step):
 	}
 }
 

@@ -72,7 +72,7 @@ func (t *tracing) untilSignal(ctx context.Context) (context.Context, context.Can
 					t.abandon("interrupted twice", ended)
 				}
 			case <-watch.C:
-				if max(t.stdout.Blocked(), t.flags.record.to.Blocked()) > stopTime {
+				if max(t.stdout.Blocked(), t.flags.record.to.Blocked(), t.stderr.Blocked()) > stopTime {
 					t.abandon("nobody reads the output", ended)
 				}
 			case <-ended:
@@ -107,7 +107,7 @@ func (t *tracing) detach() {
 		return // as the tracer is closed
 	}
 	begin := "Detaching..."
-	if columns := columnsOf(t.stderr); columns != nil && columns() > 0 {
+	if t.stderr.Columns() > 0 {
 		begin = "\n" + begin // behind ^C
 	}
 	t.detaching.Store(true)

@@ -185,7 +185,9 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 		return err
 	}
 	defer f.symbols.close(stderr)
-	t := &tracing{flags: f, kernel: view, stderr: stderr, log: f.logger(stderr)}
+	messages := watchStderr(stderr)
+	stderr = messages
+	t := &tracing{flags: f, kernel: view, stderr: messages, log: f.logger(messages)}
 	if f.supervised {
 		if t.reports, err = openReports(); err != nil {
 			return err
@@ -351,7 +353,7 @@ type tracing struct {
 	out         *printout
 	stdout      *destination.Watched // of out
 	reader      *readerWatch         // of out; nil if nothing is printed
-	stderr      io.Writer
+	stderr      *watchedStderr
 	log         *slog.Logger
 	recording   *record.Recording // nil if there is none
 	summing     *summing          // nil if nothing is added up
@@ -472,7 +474,7 @@ func (t *tracing) trace(ctx context.Context, ready func(starting) error) error {
 	if err := t.recording.Begin(t.plan); err != nil {
 		return fmt.Errorf("--record %w", err)
 	}
-	defer t.fly()()
+	defer t.fly(run)()
 	if err := ready(func(adopt func(add func(pid int) error) error) error {
 		return errors.Join(run.Start(ctx, adopt), triggers.start(ctx, adopt))
 	}); err != nil {
