@@ -93,6 +93,12 @@ func (t *tracing) alone() bool {
 	return (t.plan.Sessions || onlyTables(t.plan)) && len(t.flags.command) == 0
 }
 
+// recordsOnly reports whether nothing at all is printed: then it is said from when on calls are seen.
+func (t *tracing) recordsOnly() bool {
+	f := t.flags
+	return len(f.command) == 0 && (f.record.file != "" && !f.record.print || f.output.otlp.wanted())
+}
+
 // waiting is what is said while nothing is printed.
 func (t *tracing) waiting() string {
 	if c := &t.flags.control; onlyTables(t.plan) && t.flags.summing.every == 0 && c.duration == 0 {

@@ -482,7 +482,7 @@ func (t *tracing) trace(ctx context.Context, ready func(starting) error) error {
 	}
 	defer t.reports.begin(run.Counters, t.out)()
 	t.watchTriggers(ctx, triggers, stop)
-	if t.alone() {
+	if t.alone() || t.recordsOnly() {
 		fmt.Fprintln(t.stderr, t.waiting())
 	}
 	view, err := t.view(run)
