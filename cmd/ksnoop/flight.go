@@ -80,20 +80,17 @@ func (t *tracing) fly(run *trace.Run) func() {
 	}
 }
 
-// drain waits until records that were sent are taken from the kernel, which are read some time later. More may come all the time.
+// drain waits until the records that were sent by now are taken from the kernel, which are read some time later.
 func (t *tracing) drain(run *trace.Run, over <-chan struct{}) {
 	const step, late = 5 * time.Millisecond, time.Second
-	latency := t.settings.Latency
-	for end := time.Now().Add(latency + late); run.Pending() > 0 && time.Now().Before(end); {
+	sent := uint64(run.Pending())
+	sent += run.Taken()
+	for end := time.Now().Add(t.settings.Latency + late); run.Taken() < sent && time.Now().Before(end); {
 		select {
 		case <-over:
 			return
 		case <-time.After(step):
 		}
-	}
-	select { // the last that was taken is not kept yet
-	case <-over:
-	case <-time.After(step):
 	}
 }
 

@@ -79,7 +79,7 @@ type printout struct {
 	text   *terminal.Writer  // of a file of text; nil for all else
 	file   *destination.File // nil: the standard output
 	kept   bool
-	failed bool // something went wrong, perhaps a write
+	failed bool // a write went wrong
 	// exporting is where it goes in place of the standard output; nil: it does not.
 	exporting *exporting
 	// coloured says that text is to be printed with marks of styles.
@@ -143,8 +143,8 @@ func (p *printout) keep() { p.kept = true }
 // end closes the file, and adds what went wrong to an error, unless that says it: what was not written then cannot be
 // written now either.
 func (p *printout) end(err error) error {
-	if p != nil {
-		p.failed = err != nil
+	if path := new(fs.PathError); p != nil {
+		p.failed = errors.As(err, &path) && path.Op == "write"
 	}
 	closed := p.Close()
 	if err == nil || closed != nil && !strings.Contains(err.Error(), closed.Error()) {

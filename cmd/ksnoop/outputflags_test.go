@@ -6,17 +6,20 @@ import (
 	"cmp"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
 // TestNothingWritten: a file is left behind if something is in it, or if nothing went wrong.
 func TestNothingWritten(t *testing.T) {
-	full := errors.New("no space left on device")
+	full := &fs.PathError{Op: "write", Path: "out", Err: unix.ENOSPC}
 	for name, c := range map[string]struct {
 		text   string
 		failed error
@@ -28,6 +31,7 @@ func TestNothingWritten(t *testing.T) {
 		"written in part":  {"a\n", full, false, true},
 		"nothing written":  {"", full, false, false},
 		"written too late": {"a\n", nil, true, false},
+		"another failure":  {"", errors.New("unmet"), false, true},
 	} {
 		file := filepath.Join(t.TempDir(), "out")
 		f := outputFlags{file: file}
@@ -41,7 +45,7 @@ func TestNothingWritten(t *testing.T) {
 			p.Writer = p.text
 		}
 		_, lost := io.WriteString(p, c.text)
-		if err := p.end(cmp.Or(c.failed, lost)); (err != nil) != (c.failed != nil || c.lost) || err != nil && strings.Count(err.Error(), full.Error()) != 1 {
+		if err := p.end(cmp.Or(c.failed, lost)); (err != nil) != (c.failed != nil || c.lost) || errors.Is(err, full) && strings.Count(err.Error(), full.Error()) != 1 {
 			t.Errorf("%s: %v", name, err)
 		}
 		if _, err := os.Stat(file); (err == nil) != c.stays {

@@ -71,9 +71,16 @@ func (t *Tracer) Records(ctx context.Context) iter.Seq2[[]byte, error] {
 			if !yield(rec.RawSample, nil) {
 				return
 			}
+			t.taken.Add(roomOf(rec.RawSample))
 		}
 	}
 }
+
+// roomOf returns how much of the ring buffer a record takes (bpf_ringbuf_reserve of kernel/bpf/ringbuf.c).
+func roomOf(record []byte) uint64 { return (uint64(len(record)) + 7 + 8) &^ 7 }
+
+// Taken returns how many bytes of the ring buffer the records took that whoever asks Records for them has done with.
+func (t *Tracer) Taken() uint64 { return t.taken.Load() }
 
 // afterHurry waits until there is a hurry and some time has passed since. It reports false if
 // it is told to stop.

@@ -78,6 +78,7 @@ type Tracer struct {
 	cut       atomic.Uint64 // records that Records has left out
 	paused    atomic.Int64  // for how long, in ns
 	read      atomic.Uint64 // records
+	taken     atomic.Uint64 // bytes of the ring buffer that records have taken, and nobody needs any more
 	userMulti func() bool   // of the host, asked once
 	places    int           // of uprobes
 	room      room

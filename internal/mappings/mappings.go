@@ -33,9 +33,10 @@ type Watcher struct {
 	online  func() ([]cpu, error)
 	open    func(number int) (buffer, error)
 	were    func() (on []int, all bool) // which CPUs were switched on since the last call
-	uevents *uevents                    // what were asks; nil: nothing
+	uevents *uevents                    // nil: nothing tells that
 	pending []Event                     // the first settled ones are in order of time, and nothing is to come before them
 	settled int
+	closed  bool
 	stop    chan struct{}
 	done    sync.WaitGroup
 }
@@ -182,6 +183,7 @@ func dropped(events []Event) Event {
 		lost.Time = max(lost.Time, e.Time)
 		if lost.Since = min(lost.Since, e.Time); e.Kind == Lost {
 			lost.Since = min(lost.Since, e.Since)
+			lost.Count += e.Count
 		}
 	}
 	return lost
@@ -202,10 +204,12 @@ func (w *Watcher) collect() {
 func (w *Watcher) Take(dst []Event, time uint64) []Event {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if time > w.looked && !w.failed {
-		w.followAgain()
+	if !w.closed {
+		if time > w.looked && !w.failed {
+			w.followAgain()
+		}
+		w.read()
 	}
-	w.read()
 	return w.take(dst)
 }
 
@@ -221,6 +225,9 @@ func (w *Watcher) take(dst []Event) []Event {
 func (w *Watcher) Close() error {
 	close(w.stop)
 	w.done.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.closed = true
 	var errs []error
 	for _, r := range w.buffers {
 		errs = append(errs, r.close())

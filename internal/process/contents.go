@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 
+	"github.com/ksnoop/ksnoop/internal/debuginfo/find"
 	"github.com/ksnoop/ksnoop/internal/regular"
 )
 
@@ -172,9 +174,7 @@ func (s *Symbols) read(f *described) (img *image, err error) {
 		return nil, err
 	}
 	f.id = img.buildID
-	if img.stripped {
-		s.addInstalled(img)
-	}
+	s.unlined.add(s.addInstalled(img))
 	s.describe(img, f)
 	if !s.unwinds {
 		return img, nil
@@ -189,23 +189,37 @@ func (s *Symbols) read(f *described) (img *image, err error) {
 	return img, nil // without unwind information, stacks go by frame pointers
 }
 
-// mostInstalled is how many files are read for the names of others. Whoever makes files with the build ID of a large one has it read
-// for each.
+// mostInstalled is how many files are read for the names of stripped ones. Whoever makes files with the build ID of a large one has it
+// read for each.
 const mostInstalled = 1 << 9
 
 var errManyInstalled = fmt.Errorf("only %d files of /usr/lib/debug were read", mostInstalled)
 
-// addInstalled adds the names that are installed for a file. Without, it has those that are in the file.
-func (s *Symbols) addInstalled(img *image) {
+// addInstalled adds the names that distributions install for a stripped file. Without, it has those that are in the file. The error says
+// why there are some and they are not read.
+func (s *Symbols) addInstalled(img *image) error {
+	name, ok := find.BuildID(img.buildID).File()
+	if !ok || !img.stripped {
+		return nil
+	}
+	file, err := regular.OpenIn(s.root, name, 0)
+	if errors.Is(err, fs.ErrNotExist) { // as of most
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer file.Close()
 	if s.installed == mostInstalled {
-		s.unlined.add(errManyInstalled)
-		return
+		return errManyInstalled
 	}
-	before := len(img.funcs)
-	s.unlined.add(img.parsed.addInstalled(s.root))
-	if len(img.funcs) > before {
-		s.installed++
+	s.installed++
+	more := *img.parsed
+	if err := more.addFile(file); err != nil {
+		return fmt.Errorf("/%s: %w", name, cmp.Or(unanswered(file), err))
 	}
+	img.parsed = &more
+	return nil
 }
 
 // mostFiles is how many files are remembered, most of which are copies.

@@ -13,13 +13,17 @@ import (
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/mappings"
 )
 
 // TestDoubt: what was not seen may be that a process has executed another program. From then on its addresses have the names of what
 // it maps now, and none as long as that is not known, live and in a recording.
-func TestDoubt(t *testing.T) {
+func TestDoubt(t *testing.T) { synctest.Test(t, testDoubt) }
+
+func testDoubt(t *testing.T) {
 	shell := "00001000-00002000 r-xp 00000000 fe:01 131 /bin/sh\n"
 	root := fstest.MapFS{
 		"proc/7/maps": {Data: []byte(shell + "00009000-0000a000 r-xp 00000000 00:00 0\n")}, // it goes on, with code of its own
@@ -188,4 +192,59 @@ func TestSameProgram(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, more, same)
 		}
 	}
+}
+
+// TestDoubtSlow: maps that take long to read are read for longer the next time, and comparing rests in between.
+func TestDoubtSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		root := slowMaps{fstest.MapFS{"proc/7/maps": {Data: []byte("00001000-00002000 r-xp 00000000 fe:01 131 /bin/sh\n")}, "proc/7/stat": {Data: []byte(stat("sh", 1, 2))}}, new(int)}
+		source := &told{{{Kind: mappings.Execed, PID: 7, TID: 7, Time: 10}, *mappedAt(11, 1, "/bin/sh"), {Kind: mappings.Lost, Since: 30, Time: 40}}}
+		l := newLives(fstest.MapFS{}, source)
+		l.root = root
+		began := time.Now()
+		for l.update(0); l.at(7, 50).doubtAt(50); l.update(0) {
+			if time.Sleep(time.Millisecond); time.Since(began) > 5*time.Second {
+				t.Fatal("the doubt stays")
+			}
+		}
+		if *root.reads > 8 {
+			t.Errorf("the maps were read %d times", *root.reads)
+		}
+		if len(l.doubts.slow) != 0 {
+			t.Errorf("%v stays", l.doubts.slow)
+		}
+		time.Sleep(time.Second) // readings that were given up
+	})
+}
+
+// slowMaps take a tenth of a second.
+type slowMaps struct {
+	fstest.MapFS
+	reads *int
+}
+
+func (f slowMaps) Open(name string) (fs.File, error) {
+	if strings.HasSuffix(name, "/maps") {
+		*f.reads++
+		time.Sleep(time.Second / 10)
+	}
+	return f.MapFS.Open(name)
+}
+
+// TestDoubtUnlisted: where /proc cannot be listed for now, lives are compared later.
+func TestDoubtUnlisted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		root := fstest.MapFS{"proc/7/maps": {Data: []byte("00001000-00002000 r-xp 00000000 fe:01 131 /bin/sh\n")}, "proc/7/stat": {Data: []byte(stat("sh", 1, 2))}}
+		source := &told{{{Kind: mappings.Execed, PID: 7, TID: 7, Time: 10}, *mappedAt(11, 1, "/bin/sh"), {Kind: mappings.Lost, Since: 30, Time: 40}}}
+		l := newLives(fstest.MapFS{}, source)
+		l.root = &listings{MapFS: root, fails: map[string]error{"proc": unix.EMFILE}}
+		if l.update(0); !l.at(7, 50).doubtAt(50) || l.at(7, 50).over {
+			t.Error("nothing was listed, and there is no doubt")
+		}
+		l.root = root
+		time.Sleep(time.Second)
+		if l.update(0); l.at(7, 50).doubtAt(50) {
+			t.Error("the doubt stays")
+		}
+	})
 }

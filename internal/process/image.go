@@ -16,7 +16,6 @@ import (
 	"github.com/ksnoop/ksnoop/internal/debuginfo"
 	"github.com/ksnoop/ksnoop/internal/debuginfo/find"
 	"github.com/ksnoop/ksnoop/internal/elfhead"
-	"github.com/ksnoop/ksnoop/internal/regular"
 	"github.com/ksnoop/ksnoop/internal/unwind"
 )
 
@@ -118,25 +117,6 @@ func readImage(r io.ReaderAt) (*image, error) {
 	}
 	m.sort()
 	return &image{parsed: m}, nil
-}
-
-// addInstalled adds the functions of the file with debug info that distributions install for a file without names.
-func (m *parsed) addInstalled(root fs.FS) error {
-	name, ok := find.BuildID(m.buildID).File()
-	if !ok || !m.stripped {
-		return nil
-	}
-	file, err := regular.OpenIn(root, name, 0)
-	if err != nil {
-		return nil // most have none
-	}
-	defer file.Close()
-	more := *m
-	if err = more.addFile(file); err == nil {
-		*m = more
-		return nil
-	}
-	return fmt.Errorf("/%s: %w", name, cmp.Or(unanswered(file), err))
 }
 
 // addFile adds the functions of the symbol table of another file of the same build.

@@ -91,8 +91,8 @@ func (n *life) find(addr, time uint64) (m *mapping, since uint64) {
 // doubtAt reports whether another program may have been executed before a time.
 func (n *life) doubtAt(time uint64) bool { return n.doubtful != 0 && n.doubtful <= time }
 
-// same reports whether all code in maps is where a life has it, but for generated code, of which it returns what the life has not. The
-// kernel puts the vDSO elsewhere each time that a program is executed. /proc may show a file's path as it is seen from another root.
+// same reports whether all code in maps is where a life has it. Generated code may be new: that is returned. The kernel puts the vDSO
+// elsewhere each time that a program is executed. /proc may show a file's path as it is seen from another root.
 func (n *life) same(maps []mapping) (more []mapping, same bool) {
 	newest := map[uint64]*mapping{}
 	for i := range n.maps {

@@ -27,8 +27,10 @@ const (
 // Limits on comparing, which holds up who wants names. Whoever maps code as fast as they can makes it necessary again and again.
 const (
 	mostComparing = 20 * time.Millisecond // at a time
-	mostLockedNow = 20 * time.Millisecond // for one process whose mappings are locked
-	restComparing = 4                     // for how many times as long nothing is compared afterwards
+	leastReading  = 20 * time.Millisecond // for the maps of one process at first; twice as long each time that they took longer
+	restComparing = 4                     // after comparing, this many times as long passes without
+	leastRest     = 50 * time.Millisecond
+	mostWanted    = 64 // processes that are compared before others
 )
 
 // A Source tells which code processes map. *mappings.Watcher implements it.
@@ -51,13 +53,21 @@ type lives struct {
 	doubts doubts
 }
 
-// doubts are which lives have to be compared with /proc, since something that processes did was not seen: one of them may have
+// doubts say which lives have to be compared with /proc, since something that processes did was not seen: one of them may have
 // executed another program. Until that is known, its addresses have no names, rather than those of the program before.
 type doubts struct {
-	since, until uint64    // something was not seen between these times
-	open         bool      // lives have to be compared
-	left         []uint32  // the processes that are still to be compared, of those that there were
-	next         time.Time // when that may go on
+	since, until uint64                   // all that was not seen happened between these times
+	open         bool                     // when those of left are compared, others have to be
+	wanted, left []uint32                 // the processes that are to be compared next, and after these
+	next         time.Time                // when comparing may go on
+	slow         map[uint32]time.Duration // how long the maps of processes may be read that took longer before
+}
+
+// nowhere has no files.
+type nowhere struct{}
+
+func (nowhere) Open(name string) (fs.File, error) {
+	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 }
 
 // A keeper keeps what is needed of processes after their end. *Symbols implements it.
@@ -353,11 +363,22 @@ func (l *lives) settle() {
 		l.beginRound()
 	}
 	for len(d.left) > 0 && time.Since(began) < mostComparing {
-		pid := d.left[0]
-		d.left = d.left[1:]
+		from := &d.left
+		if len(d.wanted) > 0 {
+			from = &d.wanted
+		}
+		pid := (*from)[0]
+		*from = (*from)[1:]
 		l.compare(pid)
 	}
-	d.next = time.Now().Add(restComparing * time.Since(began))
+	d.next = time.Now().Add(max(restComparing*time.Since(began), leastRest))
+}
+
+// want has a process compared before others.
+func (l *lives) want(pid uint32) {
+	if d := &l.doubts; len(d.wanted) < mostWanted && !slices.Contains(d.wanted, pid) {
+		d.wanted = append(d.wanted, pid)
+	}
 }
 
 // beginRound lists the processes that there are. Others have ended, which was not seen either.
@@ -365,6 +386,8 @@ func (l *lives) beginRound() {
 	before := monotonic()
 	entries, err := fs.ReadDir(l.root, "proc")
 	if err != nil {
+		_, none := l.root.(nowhere)
+		l.doubts.open = !none // it may be there later, as with a descriptor
 		return
 	}
 	there := map[uint32]bool{}
@@ -394,10 +417,19 @@ func (l *lives) compare(pid uint32) {
 	}
 	program, _ := l.program(pid)
 	since := monotonic()
-	maps, err := readSomeMaps(l.root, pid, mostLockedNow)
+	limit := max(l.doubts.slow[pid], leastReading)
+	maps, err := readSomeMaps(l.root, pid, limit)
 	cut := errors.Is(err, errCutMaps)
-	if err != nil && !cut {
-		l.doubts.open = l.doubts.open || mapsReads.GaveUp(err) // which is not for ever
+	switch {
+	case err == nil || cut:
+		delete(l.doubts.slow, pid)
+	case gone(err) || errors.Is(err, errNoMaps) || errors.Is(err, fs.ErrPermission):
+		return
+	default: // which is not for ever
+		if errors.Is(err, mapsReads.Late) {
+			l.slower(pid, 2*limit)
+		}
+		l.doubts.open = true
 		return
 	}
 	if still, ok := l.program(pid); !ok || still != program { // it has executed another one meanwhile
@@ -408,6 +440,7 @@ func (l *lives) compare(pid uint32) {
 		var more []mapping
 		if more, known = last.same(maps); known {
 			last.doubtful, last.sure = 0, since
+			last.others, last.unlisted = nil, true // threads may have begun and ended
 			maps = more
 		}
 	}
@@ -422,6 +455,15 @@ func (l *lives) compare(pid uint32) {
 		l.add(last, timed{mapping: m, from: since})
 	}
 	l.keep(pid, last)
+}
+
+// slower allows more time for the maps of a process.
+func (l *lives) slower(pid uint32, limit time.Duration) {
+	d := &l.doubts
+	if d.slow == nil || len(d.slow) >= mostSpaces {
+		d.slow = map[uint32]time.Duration{}
+	}
+	d.slow[pid] = min(limit, mostLocked)
 }
 
 // program returns what tells the program of a process from others that it executes.

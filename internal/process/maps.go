@@ -87,6 +87,9 @@ func parseMaps(r io.Reader) ([]mapping, error) {
 			path := unescape(line[strings.Index(line, fields[5]):])
 			m.file.path = path[:min(len(path), unix.PathMax)] // a longer one opens nothing
 		}
+		if strings.HasPrefix(m.file.path, "[anon:") { // with a name of its own (PR_SET_VMA_ANON_NAME)
+			m.file.path = anonymous
+		}
 		if n := len(maps); n > 0 && maps[n-1].file == m.file {
 			m.file = maps[n-1].file // the same strings
 		} else { // without the rest of the line, which they are parts of

@@ -4,10 +4,12 @@ package process
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"unsafe"
 
@@ -24,7 +26,7 @@ const (
 )
 
 // A line is what a recording has of processes, as a line of JSON: a mapping, if it has an
-// End, or the function at an offset in one.
+// End; or else a life, if it has a PID; or the function at an offset in a mapping.
 type line struct {
 	Mapping int `json:"m"` // its number, from 0 on
 
@@ -36,9 +38,11 @@ type line struct {
 	Path       string `json:",omitempty"`
 	BuildID    string `json:",omitempty"` // in hex
 
-	// Unnamed is the time of an event of PID whose process may have executed another program, which was not seen; of PID 0, from when
-	// on that holds for all.
+	// Unnamed is from when on a life's addresses have no names, since it may have executed another program, unseen; 0: they have names.
+	// A later line of the same life takes its place.
 	Unnamed uint64 `json:",omitempty"`
+	// Silent is from when on no address has a name: there is no room to tell more.
+	Silent uint64 `json:",omitempty"`
 
 	At    uint64 `json:",omitempty"` // offset in the file
 	Exact bool   `json:",omitempty"` // it is no return address
@@ -58,7 +62,15 @@ type Recorder struct {
 	mapped  map[recordedMapping]int
 	framed  map[recordedFrame]struct{}
 	size    int
-	unnamed int // events
+	lives   map[moment]uint64 // what the recording has of lives: their Unnamed
+	changes int               // lines about these
+	silent  bool
+}
+
+// A moment is a time of a process.
+type moment struct {
+	pid  uint32
+	time uint64
 }
 
 // A recordedMapping is one that the recording has.
@@ -76,7 +88,7 @@ type recordedFrame struct {
 
 // NewRecorder returns a Recorder of a recording, which knows nothing yet.
 func (s *Symbols) NewRecorder() *Recorder {
-	return &Recorder{symbols: s, mapped: map[recordedMapping]int{}, framed: map[recordedFrame]struct{}{}}
+	return &Recorder{symbols: s, mapped: map[recordedMapping]int{}, framed: map[recordedFrame]struct{}{}, lives: map[moment]uint64{}}
 }
 
 // Append appends the lines for a stack that the recording does not have yet.
@@ -84,8 +96,11 @@ func (r *Recorder) Append(dst []byte, e *bpf.Event, stack []bpf.UserFrame) []byt
 	r.symbols.mu.Lock()
 	defer r.symbols.mu.Unlock()
 	p := r.symbols.of(e, string(bytes.TrimRight(e.Comm[:], "\x00")))
-	if p.doubtful {
-		return r.unname(dst, e)
+	if of := cmp.Or(p.life, p.doubted); of != nil {
+		dst = r.appendLife(dst, moment{e.PID, of.from}, of.doubtful)
+	}
+	if p.doubted != nil {
+		return dst
 	}
 	for _, f := range stack {
 		n := p.name(f.Addr(), !f.Exact())
@@ -124,20 +139,22 @@ func (r *Recorder) Append(dst []byte, e *bpf.Event, stack []bpf.UserFrame) []byt
 	return dst
 }
 
-// mostUnnamed is how many events without names a recording tells one by one. It has room for these when it is full: otherwise they
-// would have the names of the program before.
-const mostUnnamed = 100_000
+// mostChanges is how many lines a recording has about lives. There is room for these when there is none for others: a life would have
+// the names of the one before.
+const mostChanges = mostRecorded / 4
 
-// unname appends a line for an event without names; of too many, one for all events from then on.
-func (r *Recorder) unname(dst []byte, e *bpf.Event) []byte {
-	r.unnamed++
-	l := line{PID: e.PID, Unnamed: e.Time}
-	switch {
-	case r.unnamed > mostUnnamed:
+// appendLife appends a line for a life, by its process and its beginning, unless the recording has it. If there is no room, all
+// addresses have no names from then on.
+func (r *Recorder) appendLife(dst []byte, of moment, unnamed uint64) []byte {
+	if was, known := r.lives[of]; known && was == unnamed || r.silent {
 		return dst
-	case r.unnamed == mostUnnamed:
-		l.PID = 0
 	}
+	l := line{PID: of.pid, Life: of.time, Unnamed: unnamed}
+	if r.changes++; r.changes == mostChanges {
+		r.silent = true
+		l = line{Silent: max(of.time, unnamed, 1)}
+	}
+	r.lives[of] = unnamed
 	text, _ := json.Marshal(&l) // of numbers that does not fail
 	return append(append(dst, text...), '\n')
 }
@@ -163,22 +180,21 @@ func (r *Recorder) append(dst []byte, l *line) ([]byte, bool) {
 // Recorded names addresses by the lines of a recording.
 type Recorded struct {
 	mappings []line
-	of       map[uint32][]int // mappings of a process, in the order in which they were recorded
+	of       map[moment][]int          // mappings of a life, by its beginning, in the order in which they were recorded
+	lives    map[uint32][]recordedLife // of a process, in order of time
 	// number is that of a mapping by the number in the part of the recording that is read.
 	number map[int]int
 	known  map[declared]int // numbers here; each part of a run begins anew
 	frames map[recordedFrame]line
-	// unnamed are events without names. From the time silent on there are no others, if it is not 0.
-	unnamed map[moment]struct{}
-	silent  uint64
-	lines   int
-	text    int
+	silent uint64 // from when on no address has a name; 0: never
+	lines  int
+	text   int
 }
 
-// A moment is when a process made a call.
-type moment struct {
-	pid  uint32
-	time uint64
+// A recordedLife is what a process was from a time on.
+type recordedLife struct {
+	from    uint64
+	unnamed uint64 // from when on its addresses have no names; 0: they have
 }
 
 // A declared is what a line says of a mapping.
@@ -190,7 +206,7 @@ type declared struct {
 
 // NewRecorded returns what knows nothing yet.
 func NewRecorded() *Recorded {
-	return &Recorded{of: map[uint32][]int{}, number: map[int]int{}, known: map[declared]int{}, frames: map[recordedFrame]line{}, unnamed: map[moment]struct{}{}}
+	return &Recorded{of: map[moment][]int{}, lives: map[uint32][]recordedLife{}, number: map[int]int{}, known: map[declared]int{}, frames: map[recordedFrame]line{}}
 }
 
 // Add adds the lines of a block, as far as there is room.
@@ -203,13 +219,16 @@ func (r *Recorded) Add(block []byte) error {
 		if err := json.Unmarshal(text, &l); err != nil {
 			return fmt.Errorf("what it knows of processes: %w", err)
 		}
-		if l.Unnamed > 0 {
-			r.unname(moment{l.PID, l.Unnamed})
+		switch {
+		case l.Silent > 0:
+			r.silence(l.Silent)
 			continue
-		}
-		if l.End > 0 {
+		case l.End > 0:
 			l.Source = nil
 			r.addMapping(l, len(text))
+			continue
+		case l.PID > 0:
+			r.addLife(l.PID, recordedLife{l.Life, l.Unnamed}, true)
 			continue
 		}
 		number, ok := r.number[l.Mapping]
@@ -228,17 +247,40 @@ func (r *Recorded) Add(block []byte) error {
 	return nil
 }
 
-// unname takes note of an event without names, or that there are no others.
-func (r *Recorded) unname(m moment) {
+// silence takes the names from all addresses from a time on.
+func (r *Recorded) silence(from uint64) {
+	if r.silent == 0 || from < r.silent {
+		r.silent = from
+	}
+}
+
+// addLife adds a life. again says that the line takes the place of others about that life.
+func (r *Recorded) addLife(pid uint32, life recordedLife, again bool) {
 	const size = 64 // in memory, about
-	if _, known := r.unnamed[m]; known {
-		return
+	own := r.lives[pid]
+	i, known := slices.BinarySearchFunc(own, life.from, func(l recordedLife, from uint64) int { return cmp.Compare(l.from, from) })
+	switch {
+	case known && again:
+		own[i] = life
+	case known:
+	case len(own) < mostMapped && r.room(size):
+		r.lives[pid] = slices.Insert(own, i, life)
+	default: // or it would have the names of the one before
+		r.silence(max(life.from, 1))
 	}
-	if m.pid != 0 && r.room(size) {
-		r.unnamed[m] = struct{}{}
-	} else if r.silent == 0 || m.time < r.silent {
-		r.silent = m.time
+}
+
+// lifeAt returns the life that a process had at a time.
+func (r *Recorded) lifeAt(pid uint32, time uint64) (life recordedLife, known bool) {
+	own := r.lives[pid]
+	i, found := slices.BinarySearchFunc(own, time, func(l recordedLife, t uint64) int { return cmp.Compare(l.from, t) })
+	if !found {
+		i--
 	}
+	if i < 0 {
+		return life, false
+	}
+	return own[i], true
 }
 
 // room reports whether there is room for another line, and takes it.
@@ -259,12 +301,14 @@ func (r *Recorded) addMapping(l line, size int) {
 	same := declared{l.PID, l.Life, l.Since, l.Start, l.End, l.Offset, l.Path, l.BuildID}
 	number, known := r.known[same]
 	if !known {
-		if len(r.of[l.PID]) >= mostMapped || !r.room(size) {
+		of := moment{l.PID, l.Life}
+		if len(r.of[of]) >= mostMapped || !r.room(size) {
 			return
 		}
+		r.addLife(l.PID, recordedLife{from: l.Life}, false) // recordings of older versions have no lines about lives
 		number = len(r.mappings)
 		r.known[same] = number
-		r.of[l.PID] = append(r.of[l.PID], number)
+		r.of[of] = append(r.of[of], number)
 		r.mappings = append(r.mappings, l)
 	}
 	r.number[l.Mapping] = number
@@ -272,9 +316,16 @@ func (r *Recorded) addMapping(l line, size int) {
 
 // Of returns the names of addresses in the process of an event.
 func (r *Recorded) Of(e *bpf.Event) *RecordedProcess {
-	p := &RecordedProcess{recorded: r, pid: e.PID, time: e.Time}
-	if _, unnamed := r.unnamed[moment{e.PID, e.Time}]; unnamed || r.silent != 0 && e.Time >= r.silent {
+	p := &RecordedProcess{recorded: r, time: e.Time}
+	life, known := r.lifeAt(e.PID, e.Time)
+	switch {
+	case life.unnamed != 0 && e.Time >= life.unnamed || r.silent != 0 && e.Time >= r.silent:
 		p.why = unseenProgram(numberOf(e))
+	case known:
+		p.mappings = r.of[moment{e.PID, life.from}]
+	}
+	if p.why == "" && len(r.lives[e.PID]) == 0 {
+		p.why = "not in the recording"
 	}
 	return p
 }
@@ -282,21 +333,13 @@ func (r *Recorded) Of(e *bpf.Event) *RecordedProcess {
 // A RecordedProcess names the addresses of a process as it was at some time.
 type RecordedProcess struct {
 	recorded *Recorded
-	pid      uint32
 	time     uint64
-	why      string // why it has no names; "" if it has
+	mappings []int  // of its program then, in the order in which they were recorded
+	why      string // why there are none; "" if there are
 }
 
 // Missing says why addresses have no names.
-func (p *RecordedProcess) Missing() string {
-	if p.why != "" {
-		return p.why
-	}
-	if len(p.recorded.of[p.pid]) == 0 {
-		return "not in the recording"
-	}
-	return ""
-}
+func (p *RecordedProcess) Missing() string { return p.why }
 
 // AppendFrame is that of Process.
 func (p *RecordedProcess) AppendFrame(dst []byte, addr uint64, returnAddress bool) []byte {
@@ -320,14 +363,6 @@ func (p *RecordedProcess) AppendLines(dst []debuginfo.Frame, addr uint64, return
 	return append(dst, f.Source...)
 }
 
-// mappings are those of the process, at any time; none if it is to have no names.
-func (p *RecordedProcess) mappings() []int {
-	if p.why != "" {
-		return nil
-	}
-	return p.recorded.of[p.pid]
-}
-
 // find returns the mapping of an address, nil if it is in none, and what is known of the place.
 func (p *RecordedProcess) find(addr uint64, returnAddress bool) (m *line, f line) {
 	at := addr
@@ -335,12 +370,12 @@ func (p *RecordedProcess) find(addr uint64, returnAddress bool) (m *line, f line
 		at--
 	}
 	best := -1
-	for _, n := range p.mappings() {
+	for _, n := range p.mappings {
 		m := &p.recorded.mappings[n]
-		if at < m.Start || at >= m.End || m.Life > p.time || m.Since > p.time {
+		if at < m.Start || at >= m.End || m.Since > p.time {
 			continue
 		}
-		if best < 0 || p.recorded.newer(m, &p.recorded.mappings[best]) {
+		if best < 0 || m.Since >= p.recorded.mappings[best].Since {
 			best = n
 		}
 	}
@@ -349,12 +384,4 @@ func (p *RecordedProcess) find(addr uint64, returnAddress bool) (m *line, f line
 	}
 	m = &p.recorded.mappings[best]
 	return m, p.recorded.frames[recordedFrame{best, at - m.Start + m.Offset, !returnAddress}]
-}
-
-// newer reports whether a hides b where both have an address.
-func (r *Recorded) newer(a, b *line) bool {
-	if a.Life != b.Life {
-		return a.Life > b.Life
-	}
-	return a.Since >= b.Since
 }

@@ -184,7 +184,7 @@ func TestRecordedParts(t *testing.T) {
 			add(r, part)
 		}
 		add(r, block(mapped(5, 8, 0x1000), line{Mapping: 5, Exact: true, Func: "last"}))
-		if got := named(r, 8, 0x1000); got != "last+0x0 (/bin/p)" || r.lines != 1+frames+2 {
+		if got := named(r, 8, 0x1000); got != "last+0x0 (/bin/p)" || r.lines != 1+frames+2+2 { // with two lives
 			t.Errorf("%s, %d lines", got, r.lines)
 		}
 	})
@@ -270,7 +270,7 @@ func TestRecorderLimits(t *testing.T) {
 	if err := recorded.Add(lines); err != nil {
 		t.Fatal(err)
 	}
-	if len(r.mapped) != 1 || len(r.framed) != 1 || strings.Count(string(lines), "\n") != 2 {
+	if len(r.mapped) != 1 || len(r.framed) != 1 || strings.Count(string(lines), "\n") != 3 { // with the life
 		t.Errorf("%d mappings, %d frames, lines %s", len(r.mapped), len(r.framed), lines)
 	}
 	for addr, want := range map[uint64]string{0x5000: "0x5000", 0x6000: "f+0x1000 (/tmp/perf-7.map)"} {
@@ -284,8 +284,60 @@ func TestRecorderLimits(t *testing.T) {
 		r.framed[recordedFrame{mapping: -1, at: uint64(n)}] = struct{}{}
 	}
 	lines = r.Append(nil, &e, stack)
-	if len(r.mapped) != 1 || len(r.framed) != mostRecorded/2-1 || strings.Count(string(lines), "\n") != 1 {
+	if len(r.mapped) != 1 || len(r.framed) != mostRecorded/2-1 || strings.Count(string(lines), "\n") != 2 {
 		t.Errorf("%d mappings, %d frames, lines %s", len(r.mapped), len(r.framed), lines)
+	}
+}
+
+// TestRecordedLives: an address has the names of the program of its time, and none of the one before, whatever that had mapped; and none
+// from when on there was no room.
+func TestRecordedLives(t *testing.T) {
+	r, replay := newSymbols(fstest.MapFS{}).NewRecorder(), NewRecorded()
+	add := func(block []byte) {
+		t.Helper()
+		if err := replay.Add(block); err != nil {
+			t.Fatal(err)
+		}
+	}
+	shows := func(time uint64, want, why string) {
+		t.Helper()
+		p := replay.Of(&bpf.Event{PID: 7, Time: time})
+		if got := string(p.AppendFrame(nil, 0x1000, false)); got != want || p.Missing() != why {
+			t.Errorf("at %d: %s, %q; want %s, %q", time, got, p.Missing(), want, why)
+		}
+	}
+	const doubt = "process 7 may have executed another program, which was not seen"
+	add(r.appendLife(nil, moment{7, 10}, 0))
+	add([]byte(`{"m":0,"PID":7,"Life":10,"Since":10,"Start":4096,"End":8192,"Path":"/bin/a"}` + "\n"))
+	add(r.appendLife(nil, moment{7, 100}, 0)) // it has no mapping there
+	shows(50, "0x1000 (/bin/a)", "")
+	shows(100, "0x1000", "")
+	add(r.appendLife(nil, moment{7, 10}, 40))
+	shows(39, "0x1000 (/bin/a)", "")
+	shows(40, "0x1000", doubt)
+	shows(100, "0x1000", "")
+	if again := r.appendLife(nil, moment{7, 10}, 40); again != nil {
+		t.Errorf("said again: %s", again)
+	}
+	part := (&Symbols{}).NewRecorder() // the next part of the run begins anew
+	add(part.appendLife(nil, moment{7, 10}, 0))
+	shows(40, "0x1000 (/bin/a)", "")
+	part.changes = mostChanges - 1
+	add(part.appendLife(nil, moment{7, 10}, 60))
+	shows(59, "0x1000 (/bin/a)", "")
+	shows(60, "0x1000", doubt)
+	shows(100, "0x1000", doubt)
+	if more := part.appendLife(nil, moment{8, 10}, 60); more != nil {
+		t.Errorf("said when there is no room: %s", more)
+	}
+
+	full := NewRecorded()
+	full.lines = mostRecorded
+	if err := full.Add(r.appendLife(nil, moment{9, 30}, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if why := full.Of(&bpf.Event{PID: 9, Time: 30}).Missing(); why == "" || full.Of(&bpf.Event{PID: 9, Time: 29}).Missing() == why {
+		t.Errorf("a full one: %q", why)
 	}
 }
 
@@ -294,7 +346,7 @@ func FuzzRecorded(f *testing.F) {
 	f.Fuzz(func(_ *testing.T, block []byte, addr uint64) {
 		r := NewRecorded()
 		_ = r.Add(block)
-		for pid := range r.of {
+		for pid := range r.lives {
 			r.Of(&bpf.Event{PID: pid, Time: addr}).AppendFrame(nil, addr, true)
 		}
 	})

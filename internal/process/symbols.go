@@ -46,7 +46,7 @@ type Symbols struct {
 
 	lines     *Lines // nil: no source lines are told
 	infos     int    // files with debug info that are mapped
-	installed int    // files that were read for the names of others
+	installed int    // files that were read for the names of stripped ones
 	unlined   unlined
 	numbering Numbering
 	initial   bool   // ksnoop is in the initial PID namespace
@@ -89,13 +89,6 @@ func Following(root fs.FS, numbering Numbering, source Source, unwinds bool) *Sy
 		s.lives.keepAll()
 	}
 	return s
-}
-
-// nowhere has no files.
-type nowhere struct{}
-
-func (nowhere) Open(name string) (fs.File, error) {
-	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 }
 
 // Unseen returns how often mappings were not seen, whose code has no names: how many that the kernel or Symbols had no room for, of
@@ -146,7 +139,7 @@ func (s *Symbols) of(e *bpf.Event, comm string) *Process {
 		// Its number is that of the initial namespace alone.
 		if found := s.lives.at(key, at); found != nil && (e.Time != 0 || s.initial) {
 			if found.doubtAt(at) {
-				return s.doubted(key, pid, tid, comm, err)
+				return s.doubted(found, key, pid, tid, comm, err)
 			}
 			if len(found.maps) > 0 {
 				return &Process{symbols: s, pid: pid, life: found, at: at}
@@ -159,27 +152,28 @@ func (s *Symbols) of(e *bpf.Event, comm string) *Process {
 	return s.process(pid, tid, comm)
 }
 
-// doubted returns a process that may have executed another program unseen, by its number for people. Where /proc has other numbers,
-// lives are never compared with it, so there it tells what the process maps if the thread still has its name.
-func (s *Symbols) doubted(number, pid, tid uint32, comm string, unnumbered error) *Process {
+// doubted returns a process whose life is in doubt, by its number for people, and has that compared next. Where /proc has other
+// numbers, lives are never compared with it, so there it tells what the process maps if the thread still has its name.
+func (s *Symbols) doubted(of *life, number, pid, tid uint32, comm string, unnumbered error) *Process {
 	p := Unknown(unseenProgram(number))
+	s.lives.want(number)
 	if _, blind := s.lives.root.(nowhere); blind && unnumbered == nil {
 		p = s.process(pid, tid, comm)
 	}
-	p.doubtful = true
+	p.doubted = of
 	return p
 }
 
 // A Process names the addresses of one process. It is valid until the next one is
 // requested.
 type Process struct {
-	symbols  *Symbols
-	pid      uint32
-	space    *space // nil: nothing is known
-	life     *life  // what is known instead, where processes are followed
-	at       uint64 // and at which time
-	why      string
-	doubtful bool // it may have executed another program, unseen
+	symbols *Symbols
+	pid     uint32
+	space   *space // nil: nothing is known
+	life    *life  // what is known instead, where processes are followed
+	at      uint64 // and at which time
+	why     string
+	doubted *life // it may have executed another program since, unseen; nil: there is no doubt
 }
 
 // Missing says why addresses have no names; "" if nothing prevents it.

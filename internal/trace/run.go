@@ -273,6 +273,9 @@ func (r *Run) TooMuch() error { return r.tooMuch }
 // Pending returns how many bytes of records wait to be read.
 func (r *Run) Pending() int { return r.tracer.Pending() }
 
+// Taken returns how many bytes the records took that are done with. What is pending comes on top of that.
+func (r *Run) Taken() uint64 { return r.tracer.Taken() }
+
 // OpenSessions returns how many sessions have not ended.
 func (r *Run) OpenSessions() (uint32, error) { return r.tracer.OpenSessions() }
 
