@@ -26,10 +26,12 @@ import (
 type Watcher struct {
 	mu      sync.Mutex
 	buffers []buffer
-	on      map[cpu]bool // those that buffers are filled of
-	at      map[int]int  // which buffer a CPU has
-	failed  bool         // one of them could not be followed
-	looked  uint64       // when it was looked last which CPUs are on: CLOCK_MONOTONIC ns
+	on      map[cpu]bool   // those that buffers are filled of
+	at      map[int]int    // which buffer a CPU has
+	young   map[int]uint64 // CPUs that the kernel may not have switched on completely, and since when they are known
+	grown   []int          // those that are on completely since the last look
+	failed  bool           // one of them could not be followed
+	looked  uint64         // when it was looked last which CPUs are on: CLOCK_MONOTONIC ns
 	online  func() ([]cpu, error)
 	open    func(number int) (buffer, error)
 	were    func() (on []int, all bool) // which CPUs were switched on since the last call
@@ -59,6 +61,7 @@ func Open() (*Watcher, error) {
 	cpus, err := w.online()
 	if err == nil {
 		_, err = w.follow(cpus)
+		clear(w.young) // they were on before
 	}
 	if err != nil {
 		return nil, fmt.Errorf("follow mappings: %w", errors.Join(err, w.Close()))
@@ -68,7 +71,7 @@ func Open() (*Watcher, error) {
 }
 
 func newWatcher() *Watcher {
-	return &Watcher{on: map[cpu]bool{}, at: map[int]int{}, looked: now(), online: onlineCPUs, open: openBuffer, stop: make(chan struct{}),
+	return &Watcher{on: map[cpu]bool{}, at: map[int]int{}, young: map[int]uint64{}, looked: now(), online: onlineCPUs, open: openBuffer, stop: make(chan struct{}),
 		were: func() ([]int, bool) { return nil, false }}
 }
 
@@ -76,6 +79,9 @@ func newWatcher() *Watcher {
 // whether there are such: the old buffers are filled no more.
 func (w *Watcher) follow(cpus []cpu) (fresh bool, err error) {
 	maps.DeleteFunc(w.on, func(c cpu, _ bool) bool { return !slices.Contains(cpus, c) })
+	maps.DeleteFunc(w.young, func(number int, _ uint64) bool {
+		return !slices.ContainsFunc(cpus, func(c cpu) bool { return c.number == number })
+	})
 	var failed []error
 	for _, c := range cpus {
 		if w.on[c] {
@@ -92,6 +98,9 @@ func (w *Watcher) follow(cpus []cpu) (fresh bool, err error) {
 		}
 		failed = append(failed, w.replace(c.number, b))
 		w.on[c], fresh = true, true
+		if !slices.Contains(w.grown, c.number) {
+			w.young[c.number] = now()
+		}
 	}
 	return fresh, errors.Join(failed...)
 }
@@ -115,23 +124,39 @@ func (w *Watcher) replace(number int, b buffer) error {
 func (w *Watcher) followAgain() {
 	looked := now()
 	cpus, err := w.online()
+	on, all := w.were()
+	again := w.complete(on, looked)
 	fresh := false
 	if err == nil {
 		fresh, err = w.follow(cpus)
 	}
 	// One that was on for a moment since the last look is off now, and was never followed.
-	on, all := w.were()
 	over := all || slices.ContainsFunc(on, func(number int) bool {
 		return !slices.ContainsFunc(cpus, func(c cpu) bool { return c.number == number })
 	})
-	if fresh || over || err != nil {
+	if fresh || over || len(w.young) > 0 || err != nil {
 		lost := Event{Kind: Lost, Since: w.looked, Time: now()}
-		if !w.failed {
+		if !w.failed && (fresh && !again || over || err != nil) {
 			lost.Count = 1
 		}
 		w.pending = append(w.pending, lost)
 	}
 	w.failed, w.looked = err != nil, looked
+}
+
+// complete has CPUs followed anew that the kernel says to be on: what is opened while it switches one on may tell nothing. Where it does
+// not say so, as when the machine wakes up, they are on a second later. It reports whether there are such.
+func (w *Watcher) complete(on []int, looked uint64) (again bool) {
+	w.grown = slices.Clone(on)
+	for number, since := range w.young {
+		if slices.Contains(on, number) || looked-since > uint64(time.Second) {
+			delete(w.young, number)
+			maps.DeleteFunc(w.on, func(c cpu, _ bool) bool { return c.number == number })
+			w.grown = append(w.grown, number)
+			again = true
+		}
+	}
+	return again
 }
 
 // empty reads the buffers from time to time, so that they do not become full while nobody asks, and looks for CPUs that are on again.

@@ -327,6 +327,7 @@ func TestLooked(t *testing.T) {
 	if _, err := w.follow(cpus); err != nil {
 		t.Fatal(err)
 	}
+	clear(w.young) // as Open does
 	lost := func(time uint64) []Event { return w.Take(nil, time) }
 	began := w.looked
 	if got := lost(0); looks != 0 || got != nil {
@@ -357,6 +358,18 @@ func TestLooked(t *testing.T) {
 	if got := lost(now()); looks != 2 || len(got) != 1 || got[0].Kind != Lost || got[0].Since != looked || got[0].Time < w.looked || got[0].Count != 1 {
 		t.Errorf("a CPU is on: %d looks, %+v; the last was at %d", looks, got, looked)
 	}
+	if got := lost(now()); looks != 3 || len(got) != 1 || got[0].Count != 0 {
+		t.Errorf("it may not be on completely: %d looks, %+v", looks, got)
+	}
+	w.were = func() ([]int, bool) { return []int{1}, false }
+	if got := lost(now()); looks != 4 || len(got) != 1 || got[0].Count != 0 || len(w.young) != 0 {
+		t.Errorf("it is on completely, and followed anew: %d looks, %+v", looks, got)
+	}
+	w.were = func() ([]int, bool) { return nil, false }
+	if got := lost(now()); got != nil {
+		t.Errorf("it is followed: %+v", got)
+	}
+	looks = 2
 	cpus, fails = append(cpus, cpu{2, 1}), unix.EMFILE
 	if got := lost(now()); looks != 3 || len(got) != 1 || got[0].Count != 1 {
 		t.Errorf("one cannot be followed: %d looks, %+v", looks, got)
