@@ -43,7 +43,7 @@ func TestLiveHotplug(t *testing.T) {
 		if err := command.Run(); err != nil {
 			t.Fatal(err)
 		}
-		events := w.Take(nil, now())
+		events := w.Take(nil, Now())
 		runs = slices.ContainsFunc(events, func(e Event) bool { return e.Kind == Execed && e.PID == uint32(command.Process.Pid) })
 		return runs, slices.ContainsFunc(events, func(e Event) bool { return e.Kind == Lost })
 	}
@@ -56,7 +56,7 @@ func TestLiveHotplug(t *testing.T) {
 		}
 	}
 	lost := func() bool {
-		return slices.ContainsFunc(w.Take(nil, now()), func(e Event) bool { return e.Kind == Lost })
+		return slices.ContainsFunc(w.Take(nil, Now()), func(e Event) bool { return e.Kind == Lost })
 	}
 	if turn(0); lost() {
 		t.Error("one is off: something is lost")

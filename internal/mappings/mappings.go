@@ -29,7 +29,6 @@ type Watcher struct {
 	on      map[cpu]bool   // those that buffers are filled of
 	at      map[int]int    // which buffer a CPU has
 	young   map[int]uint64 // CPUs that the kernel may not have switched on completely, and since when they are known
-	grown   []int          // those that are on completely since the last look
 	failed  bool           // one of them could not be followed
 	looked  uint64         // when it was looked last which CPUs are on: CLOCK_MONOTONIC ns
 	online  func() ([]cpu, error)
@@ -60,7 +59,7 @@ func Open() (*Watcher, error) {
 	}
 	cpus, err := w.online()
 	if err == nil {
-		_, err = w.follow(cpus)
+		_, err = w.follow(cpus, nil)
 		clear(w.young) // they were on before
 	}
 	if err != nil {
@@ -71,13 +70,13 @@ func Open() (*Watcher, error) {
 }
 
 func newWatcher() *Watcher {
-	return &Watcher{on: map[cpu]bool{}, at: map[int]int{}, young: map[int]uint64{}, looked: now(), online: onlineCPUs, open: openBuffer, stop: make(chan struct{}),
+	return &Watcher{on: map[cpu]bool{}, at: map[int]int{}, young: map[int]uint64{}, looked: Now(), online: onlineCPUs, open: openBuffer, stop: make(chan struct{}),
 		were: func() ([]int, bool) { return nil, false }}
 }
 
 // follow opens buffers of those CPUs, which are on, that were not when it was called last, or have been off meanwhile, and reports
-// whether there are such: the old buffers are filled no more.
-func (w *Watcher) follow(cpus []cpu) (fresh bool, err error) {
+// whether there are such: the old buffers are filled no more. Those that are not known to be on completely are young.
+func (w *Watcher) follow(cpus []cpu, complete []int) (fresh bool, err error) {
 	maps.DeleteFunc(w.on, func(c cpu, _ bool) bool { return !slices.Contains(cpus, c) })
 	maps.DeleteFunc(w.young, func(number int, _ uint64) bool {
 		return !slices.ContainsFunc(cpus, func(c cpu) bool { return c.number == number })
@@ -98,8 +97,8 @@ func (w *Watcher) follow(cpus []cpu) (fresh bool, err error) {
 		}
 		failed = append(failed, w.replace(c.number, b))
 		w.on[c], fresh = true, true
-		if !slices.Contains(w.grown, c.number) {
-			w.young[c.number] = now()
+		if !slices.Contains(complete, c.number) {
+			w.young[c.number] = Now()
 		}
 	}
 	return fresh, errors.Join(failed...)
@@ -122,20 +121,20 @@ func (w *Watcher) replace(number int, b buffer) error {
 // followAgain follows CPUs that are on again: all but one, when the machine has slept. What one does that cannot be followed is lost
 // each time, and counts once.
 func (w *Watcher) followAgain() {
-	looked := now()
+	looked := Now()
 	cpus, err := w.online()
 	on, all := w.were()
-	again := w.complete(on, looked)
+	complete, again := w.complete(on, looked)
 	fresh := false
 	if err == nil {
-		fresh, err = w.follow(cpus)
+		fresh, err = w.follow(cpus, complete)
 	}
 	// One that was on for a moment since the last look is off now, and was never followed.
 	over := all || slices.ContainsFunc(on, func(number int) bool {
 		return !slices.ContainsFunc(cpus, func(c cpu) bool { return c.number == number })
 	})
 	if fresh || over || len(w.young) > 0 || err != nil {
-		lost := Event{Kind: Lost, Since: w.looked, Time: now()}
+		lost := Event{Kind: Lost, Since: w.looked, Time: Now()}
 		if !w.failed && (fresh && !again || over || err != nil) {
 			lost.Count = 1
 		}
@@ -144,19 +143,20 @@ func (w *Watcher) followAgain() {
 	w.failed, w.looked = err != nil, looked
 }
 
-// complete has CPUs followed anew that the kernel says to be on: what is opened while it switches one on may tell nothing. Where it does
-// not say so, as when the machine wakes up, they are on a second later. It reports whether there are such.
-func (w *Watcher) complete(on []int, looked uint64) (again bool) {
-	w.grown = slices.Clone(on)
+// complete returns the CPUs that are on completely by now: what is opened while the kernel switches one on may tell nothing. The kernel
+// has said so of those in on. Where it does not, as when the machine wakes up, they are a second later. again says that some are to be
+// followed anew.
+func (w *Watcher) complete(on []int, looked uint64) (numbers []int, again bool) {
+	numbers = slices.Clone(on)
 	for number, since := range w.young {
 		if slices.Contains(on, number) || looked-since > uint64(time.Second) {
 			delete(w.young, number)
 			maps.DeleteFunc(w.on, func(c cpu, _ bool) bool { return c.number == number })
-			w.grown = append(w.grown, number)
+			numbers = append(numbers, number)
 			again = true
 		}
 	}
-	return again
+	return numbers, again
 }
 
 // empty reads the buffers from time to time, so that they do not become full while nobody asks, and looks for CPUs that are on again.
@@ -203,7 +203,7 @@ func (w *Watcher) read() {
 
 // dropped returns what stands for events that are not kept.
 func dropped(events []Event) Event {
-	lost := Event{Kind: Lost, Since: now(), Count: uint64(len(events))}
+	lost := Event{Kind: Lost, Since: Now(), Count: uint64(len(events))}
 	for _, e := range events {
 		lost.Time = max(lost.Time, e.Time)
 		if lost.Since = min(lost.Since, e.Time); e.Kind == Lost {

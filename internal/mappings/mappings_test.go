@@ -171,7 +171,7 @@ func TestLost(t *testing.T) {
 		last = uint64(100_000 + n)
 		r.write(fork(last))
 	}
-	before := now()
+	before := Now()
 	if got := lost(); len(got) != 1 || got[0].Since != last || got[0].Time < before || got[0].Count != 0 {
 		t.Errorf("there may be no room: %+v, the last is of %d", got, last)
 	}
@@ -270,7 +270,7 @@ func TestFollow(t *testing.T) {
 			cpus = append(cpus, cpu{number: n})
 		}
 		cpus[0].since = again
-		fresh, err := w.follow(cpus)
+		fresh, err := w.follow(cpus, nil)
 		if fresh != step.fresh || (err != nil) != step.failed || !slices.Equal(opened, step.opened) {
 			t.Errorf("%v are on: opened %v, %v, %v", step.online, opened, fresh, err)
 		}
@@ -324,7 +324,7 @@ func TestLooked(t *testing.T) {
 	w := newWatcher()
 	w.online = func() ([]cpu, error) { looks++; return cpus, nil }
 	w.open = func(int) (buffer, error) { return &closedRing{memoryRing()}, fails }
-	if _, err := w.follow(cpus); err != nil {
+	if _, err := w.follow(cpus, nil); err != nil {
 		t.Fatal(err)
 	}
 	clear(w.young) // as Open does
@@ -336,45 +336,45 @@ func TestLooked(t *testing.T) {
 	if got := lost(began); looks != 0 || got != nil {
 		t.Errorf("at the time of the last look: %d looks, %v", looks, got)
 	}
-	if got := lost(now()); looks != 1 || got != nil {
+	if got := lost(Now()); looks != 1 || got != nil {
 		t.Errorf("later: %d looks, %v", looks, got)
 	}
 	looked := w.looked
 	w.were = func() ([]int, bool) { return []int{0, 1}, false }
-	if got := lost(now()); len(got) != 1 || got[0].Since != looked || got[0].Count != 1 {
+	if got := lost(Now()); len(got) != 1 || got[0].Since != looked || got[0].Count != 1 {
 		t.Errorf("one was on for a moment: %+v; the last look was at %d", got, looked)
 	}
 	w.were = func() ([]int, bool) { return []int{0}, false } // it is on
-	if got := lost(now()); got != nil {
+	if got := lost(Now()); got != nil {
 		t.Errorf("none was on for a moment: %+v", got)
 	}
 	w.were = func() ([]int, bool) { return nil, true }
-	if got := lost(now()); len(got) != 1 {
+	if got := lost(Now()); len(got) != 1 {
 		t.Errorf("there was no room for what tells that: %+v", got)
 	}
 	w.were = func() ([]int, bool) { return nil, false }
 	looks, looked = 1, w.looked
 	cpus = append(cpus, cpu{1, 1})
-	if got := lost(now()); looks != 2 || len(got) != 1 || got[0].Kind != Lost || got[0].Since != looked || got[0].Time < w.looked || got[0].Count != 1 {
+	if got := lost(Now()); looks != 2 || len(got) != 1 || got[0].Kind != Lost || got[0].Since != looked || got[0].Time < w.looked || got[0].Count != 1 {
 		t.Errorf("a CPU is on: %d looks, %+v; the last was at %d", looks, got, looked)
 	}
-	if got := lost(now()); looks != 3 || len(got) != 1 || got[0].Count != 0 {
+	if got := lost(Now()); looks != 3 || len(got) != 1 || got[0].Count != 0 {
 		t.Errorf("it may not be on completely: %d looks, %+v", looks, got)
 	}
 	w.were = func() ([]int, bool) { return []int{1}, false }
-	if got := lost(now()); looks != 4 || len(got) != 1 || got[0].Count != 0 || len(w.young) != 0 {
+	if got := lost(Now()); looks != 4 || len(got) != 1 || got[0].Count != 0 || len(w.young) != 0 {
 		t.Errorf("it is on completely, and followed anew: %d looks, %+v", looks, got)
 	}
 	w.were = func() ([]int, bool) { return nil, false }
-	if got := lost(now()); got != nil {
+	if got := lost(Now()); got != nil {
 		t.Errorf("it is followed: %+v", got)
 	}
 	looks = 2
 	cpus, fails = append(cpus, cpu{2, 1}), unix.EMFILE
-	if got := lost(now()); looks != 3 || len(got) != 1 || got[0].Count != 1 {
+	if got := lost(Now()); looks != 3 || len(got) != 1 || got[0].Count != 1 {
 		t.Errorf("one cannot be followed: %d looks, %+v", looks, got)
 	}
-	if got := lost(now()); looks != 3 || got != nil {
+	if got := lost(Now()); looks != 3 || got != nil {
 		t.Errorf("one could not be followed: %d looks, %+v", looks, got)
 	}
 	looked = w.looked

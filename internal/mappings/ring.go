@@ -50,7 +50,7 @@ func openRing(cpu int) (*ring, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("map the buffer: %w", err), unix.Close(fd))
 	}
-	return &ring{fd: fd, mem: mem, data: mem[os.Getpagesize():], last: now()}, nil
+	return &ring{fd: fd, mem: mem, data: mem[os.Getpagesize():], last: Now()}, nil
 }
 
 func (r *ring) close() error { return errors.Join(unix.Munmap(r.mem), unix.Close(r.fd)) }
@@ -64,8 +64,8 @@ const (
 // mostRecord is more than any record of ours takes: that of a mapping has a path of up to PATH_MAX.
 const mostRecord = 2 * unix.PathMax
 
-// read appends the records that the kernel has written. How many it had no room for, the kernel tells with the next record that it
-// has room for. That there may be such is to be known before.
+// read appends the records that the kernel has written. The kernel tells only with its next record how many it had no room for, so a
+// buffer that was full counts as a loss at once.
 func (r *ring) read(dst []Event) []Event {
 	head := atomic.LoadUint64((*uint64)(unsafe.Pointer(&r.mem[offHead])))
 	tail := (*uint64)(unsafe.Pointer(&r.mem[offTail]))
@@ -91,7 +91,7 @@ func (r *ring) read(dst []Event) []Event {
 	atomic.StoreUint64(tail, at)
 	// The kernel goes on writing until it sees the new tail.
 	if head = atomic.LoadUint64((*uint64)(unsafe.Pointer(&r.mem[offHead]))); head-began > uint64(len(r.data)-mostRecord) {
-		dst = append(dst, Event{Kind: Lost, Since: r.last, Time: now()})
+		dst = append(dst, Event{Kind: Lost, Since: r.last, Time: Now()})
 	}
 	return dst
 }

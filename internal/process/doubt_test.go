@@ -96,8 +96,8 @@ func testDoubt(t *testing.T) {
 	}
 	r = s.NewRecorder() // of the next part of the recording
 	shows(7, math.MaxInt64, 1, "/bin/sh")
-	shows(7, 34, 1, "/bin/sh")                                                                                 // read late
-	*source = append(*source, []mappings.Event{{Kind: mappings.Lost, Since: 30, Time: monotonic(), Count: 2}}) // told later
+	shows(7, 34, 1, "/bin/sh")                                                                                    // read late
+	*source = append(*source, []mappings.Event{{Kind: mappings.Lost, Since: 30, Time: mappings.Now(), Count: 2}}) // told later
 	s.lives.doubts.next = time.Now().Add(time.Hour)
 	shows(7, 35, 1, "/bin/sh") // it was compared since
 	shows(7, math.MaxInt64, 1, "")

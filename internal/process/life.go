@@ -13,8 +13,7 @@ type life struct {
 	from uint64
 	maps []timed // in order of time
 	size int     // bytes of them
-	// shared is what it has in common with the life that it was forked from, or that were forked from it: the whole array. nil: it
-	// has its own.
+	// shared is the array of maps, if the parent or children have it, too; nil: it has its own.
 	shared *shared
 
 	looked looked

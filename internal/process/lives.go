@@ -10,8 +10,6 @@ import (
 	"time"
 	"unsafe"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/ksnoop/ksnoop/internal/mappings"
 )
 
@@ -383,7 +381,7 @@ func (l *lives) want(pid uint32) {
 
 // beginRound lists the processes that there are. Others have ended, which was not seen either.
 func (l *lives) beginRound() {
-	before := monotonic()
+	before := mappings.Now()
 	entries, err := fs.ReadDir(l.root, "proc")
 	if err != nil {
 		_, none := l.root.(nowhere)
@@ -416,7 +414,7 @@ func (l *lives) compare(pid uint32) {
 		return
 	}
 	program, _ := l.program(pid)
-	since := monotonic()
+	since := mappings.Now()
 	limit := max(l.doubts.slow[pid], leastReading)
 	maps, err := readSomeMaps(l.root, pid, limit)
 	cut := errors.Is(err, errCutMaps)
@@ -474,10 +472,4 @@ func (l *lives) program(pid uint32) (id identity, ok bool) {
 	}
 	_, id, ok = parseStat(stat)
 	return id, ok
-}
-
-func monotonic() uint64 {
-	var t unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &t) // which does not fail
-	return uint64(t.Nano())
 }

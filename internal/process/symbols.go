@@ -16,6 +16,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/debuginfo"
+	"github.com/ksnoop/ksnoop/internal/mappings"
 	"github.com/ksnoop/ksnoop/internal/regular"
 	"github.com/ksnoop/ksnoop/internal/symname"
 	"github.com/ksnoop/ksnoop/internal/terminal"
@@ -99,7 +100,7 @@ func (s *Symbols) Unseen() uint64 {
 	if s.lives == nil {
 		return 0
 	}
-	s.lives.update(monotonic())
+	s.lives.update(mappings.Now()) // a CPU may have come on since the last stack
 	return s.lives.lost
 }
 

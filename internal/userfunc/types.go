@@ -29,7 +29,7 @@ type typeMaker struct {
 	arch  string
 	types *dw.Types // which those that are made come from
 	made  map[dwarf.Type]btf.Type
-	named map[[sha256.Size]byte]btf.Type // structs and unions by appendStructure: units describe the same ones again
+	named map[[sha256.Size]byte]btf.Type // structs and unions by key: units describe the same ones again
 	keys  int                            // bytes of all keys so far
 	depth int
 	err   error
