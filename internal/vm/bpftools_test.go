@@ -73,7 +73,7 @@ var foreignPrograms = []foreignProgram{
 		"workload pipe-wait -for 100ms", []string{`"workload"`, "return = (int)0"}, tracing},
 	{"profile-libbpf -F 49 60", "do_perf_event", // 1 s / 49
 		[]string{"bpf:do_perf_event(ctx->data->period == 20408163, return)"},
-		"workload loop", []string{"ctx->data->period = (u64)20408163"}, plain},
+		"timeout 1 sh -c 'while :; do :; done'; :", []string{"ctx->data->period = (u64)20408163"}, plain},
 	{"exitsnoop-libbpf", "sched_process_exit",
 		[]string{`bpf:sched_process_exit($comm == "true", return)`}, "sh -c '/bin/true; :'", []string{`$comm = "true"`, "return = (int)0"}, plain},
 	{"vfsstat-libbpf", "fentry_vfs_read",
