@@ -129,7 +129,7 @@ func (e exportError) Error() string {
 
 // end sends what is left, and says what became of all. Without events there is nothing to say.
 func (e *exporting) end(begun bool) error {
-	slow := time.AfterFunc(time.Second, func() { fmt.Fprintf(e.notes, "ksnoop: --otlp: sending what is left\n") })
+	slow := time.AfterFunc(time.Second, func() { fmt.Fprintf(e.notes, "ksnoop: --otlp: sending what is left: %s\n", e.Waiting()) })
 	counts := e.Close()
 	slow.Stop()
 	if begun {

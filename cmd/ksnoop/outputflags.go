@@ -76,10 +76,9 @@ func (f *outputFlags) check(flags *pflag.FlagSet) (err error) {
 // A printout is where a run prints to.
 type printout struct {
 	io.Writer
-	text   *terminal.Writer  // of a file of text; nil for all else
-	file   *destination.File // nil: the standard output
-	kept   bool
-	failed bool // a write went wrong
+	text *terminal.Writer  // of a file of text; nil for all else
+	file *destination.File // nil: the standard output
+	kept bool
 	// exporting is where it goes in place of the standard output; nil: it does not.
 	exporting *exporting
 	// coloured says that text is to be printed with marks of styles.
@@ -143,9 +142,6 @@ func (p *printout) keep() { p.kept = true }
 // end closes the file, and adds what went wrong to an error, unless that says it: what was not written then cannot be
 // written now either.
 func (p *printout) end(err error) error {
-	if path := new(fs.PathError); p != nil {
-		p.failed = errors.As(err, &path) && path.Op == "write"
-	}
 	closed := p.Close()
 	if err == nil || closed != nil && !strings.Contains(err.Error(), closed.Error()) {
 		err = errors.Join(err, closed)
@@ -153,8 +149,7 @@ func (p *printout) end(err error) error {
 	return err
 }
 
-// Close closes the file. It leaves none behind that keep was not called for, nor one that has nothing since something went wrong: it
-// would be in the way of another try.
+// Close closes the file. It leaves none behind that keep was not called for.
 func (p *printout) Close() error {
 	switch {
 	case p == nil:
@@ -166,11 +161,7 @@ func (p *printout) Close() error {
 	case !p.kept:
 		return p.file.Discard()
 	}
-	err := p.flush()
-	if (err != nil || p.failed) && p.file.Empty() {
-		return errors.Join(err, p.file.Discard())
-	}
-	return errors.Join(err, p.file.Close())
+	return errors.Join(p.flush(), p.file.Close())
 }
 
 // flush writes to the file what was held back.

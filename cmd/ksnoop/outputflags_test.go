@@ -6,32 +6,25 @@ import (
 	"cmp"
 	"errors"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"golang.org/x/sys/unix"
-
-	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
 // TestNothingWritten: a file is left behind if something is in it, or if nothing went wrong.
 func TestNothingWritten(t *testing.T) {
-	full := &fs.PathError{Op: "write", Path: "out", Err: unix.ENOSPC}
 	for name, c := range map[string]struct {
-		text   string
-		failed error
-		lost   bool // nothing can be written
-		stays  bool
+		first, then string
+		full        bool // what comes then cannot be written
+		failed      error
+		stays       bool
 	}{
-		"written":          {"a\n", nil, false, true},
-		"nothing to write": {"", nil, false, true},
-		"written in part":  {"a\n", full, false, true},
-		"nothing written":  {"", full, false, false},
-		"written too late": {"a\n", nil, true, false},
-		"another failure":  {"", errors.New("unmet"), false, true},
+		"written":          {"a\n", "b\n", false, nil, true},
+		"nothing to write": {"", "", false, nil, true},
+		"written in part":  {"a\n", "b\n", true, nil, true},
+		"nothing written":  {"", "b\n", true, nil, false},
+		"another failure":  {"", "", false, errors.New("unmet"), true},
 	} {
 		file := filepath.Join(t.TempDir(), "out")
 		f := outputFlags{file: file}
@@ -40,12 +33,21 @@ func TestNothingWritten(t *testing.T) {
 			t.Fatal(err)
 		}
 		p.keep()
-		if c.lost {
-			p.text = terminal.NewWriter(failing{full})
-			p.Writer = p.text
+		if _, err := io.WriteString(p, c.first); err != nil {
+			t.Error(err)
 		}
-		_, lost := io.WriteString(p, c.text)
-		if err := p.end(cmp.Or(c.failed, lost)); (err != nil) != (c.failed != nil || c.lost) || errors.Is(err, full) && strings.Count(err.Error(), full.Error()) != 1 {
+		if err := p.text.Flush(); err != nil {
+			t.Error(err)
+		}
+		if c.full {
+			defer p.file.File.Close()
+			if p.file.File, err = os.Open(file); err != nil { // which cannot be written to
+				t.Fatal(err)
+			}
+		}
+		_, err = io.WriteString(p, c.then)
+		err = p.end(cmp.Or(c.failed, err))
+		if (err != nil) != (c.failed != nil || c.full) || c.full && strings.Count(err.Error(), "write "+file) != 1 {
 			t.Errorf("%s: %v", name, err)
 		}
 		if _, err := os.Stat(file); (err == nil) != c.stays {
@@ -53,8 +55,3 @@ func TestNothingWritten(t *testing.T) {
 		}
 	}
 }
-
-// failing fails each time.
-type failing struct{ err error }
-
-func (f failing) Write([]byte) (int, error) { return 0, f.err }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -22,6 +23,8 @@ type File struct {
 	name    string                      // Replace gives it to another file
 	remove  func() error                // removes what has the file's name, if Create made it; else nil
 	look    func() (fs.FileInfo, error) // at what has that name
+	before  string                      // where what had the name before is, until something is written; "": nowhere
+	failed  bool                        // something could not be written
 	watched Watched
 }
 
@@ -31,10 +34,30 @@ func newFile(f *os.File, remove func() error) *File {
 
 // Write implements io.Writer.
 func (f *File) Write(p []byte) (int, error) {
-	if f.Made() { // for a disk nobody is waited
-		return f.File.Write(p)
+	if !f.Made() {
+		return f.watched.Write(p)
 	}
-	return f.watched.Write(p)
+	n, err := f.File.Write(p) // for a disk nobody is waited
+	f.failed = f.failed || err != nil
+	if n > 0 {
+		_ = f.removeBefore() // or Close does it, and says why not
+	}
+	return n, err
+}
+
+// WriteString implements io.StringWriter.
+func (f *File) WriteString(s string) (int, error) { return f.Write([]byte(s)) }
+
+// removeBefore removes what had the file's name before.
+func (f *File) removeBefore() error {
+	if f.before == "" {
+		return nil
+	}
+	err := os.Remove(f.before)
+	if err == nil {
+		f.before = ""
+	}
+	return err
 }
 
 // Blocked returns for how long it has been waiting for somebody to read, as that of a Watched;
@@ -48,8 +71,8 @@ func (f *File) Blocked() time.Duration {
 
 // Create opens the destination of what a run writes. That is kernel memory, so a new file is
 // readable for its owner only, and Create neither follows a symbolic link nor overwrites a
-// file that somebody else may have put there. With replace, it first removes an existing
-// file or link.
+// file that somebody else may have put there. With replace, an existing file or link makes room: it
+// is removed as soon as something is written, and is there again if nothing is.
 //
 // It writes to FIFOs and devices as they are. /dev/stdout and the like mean the descriptors
 // of this process.
@@ -81,25 +104,59 @@ func Create(name string, replace bool) (*File, error) {
 	case !replace:
 		return nil, err
 	}
-	if err := os.Remove(name); err != nil {
+	before, err := setAside(name)
+	if err != nil {
 		return nil, err
 	}
-	return makeFile(name)
+	f, err = makeFile(name)
+	switch {
+	case err == nil:
+		f.before = before
+	case before != "":
+		err = errors.Join(err, os.Rename(before, name))
+	}
+	return f, err
 }
 
-// Discard closes a file to which nothing was written, and removes it if Create made it. Another file that has its name by then stays.
+// setAside gives what has a name another one in the same directory. Where that cannot be, it is removed.
+func setAside(name string) (string, error) {
+	for {
+		other := filepath.Join(filepath.Dir(name), fmt.Sprintf(".%s.%08x", filepath.Base(name), rand.Uint32()))
+		err := unix.Renameat2(unix.AT_FDCWD, name, unix.AT_FDCWD, other, unix.RENAME_NOREPLACE)
+		switch {
+		case err == nil:
+			return other, nil
+		case !errors.Is(err, fs.ErrExist):
+			return "", os.Remove(name) // this file system does not do it, or the name is too long
+		}
+	}
+}
+
+// Close closes the file. One that has nothing since it could not be written is discarded: it would be in the way of another try.
+func (f *File) Close() error {
+	if f.failed && f.empty() {
+		return f.Discard()
+	}
+	return errors.Join(f.removeBefore(), f.File.Close())
+}
+
+// Discard closes a file to which nothing was written. If Create made it, it removes it, and what had the name before is there again.
+// Another file that has its name by then stays.
 func (f *File) Discard() error {
 	if !f.Made() {
-		return f.Close()
+		return f.File.Close()
 	}
 	own, err := f.Stat()
 	if err != nil {
-		return errors.Join(err, f.Close())
+		return errors.Join(err, f.File.Close())
 	}
 	if there, err := f.look(); err != nil || !os.SameFile(own, there) {
-		return f.Close()
+		return errors.Join(f.removeBefore(), f.File.Close())
 	}
-	return errors.Join(f.Close(), f.remove())
+	if f.before != "" {
+		return errors.Join(os.Rename(f.before, f.name), f.File.Close())
+	}
+	return errors.Join(f.remove(), f.File.Close())
 }
 
 // makeFlags make a file that is new.

@@ -11,8 +11,8 @@ import (
 // Made reports whether Create made the file, so that it can be replaced.
 func (f *File) Made() bool { return f.remove != nil }
 
-// Empty reports whether Create made the file and nothing is in it.
-func (f *File) Empty() bool {
+// empty reports whether Create made the file and nothing is in it.
+func (f *File) empty() bool {
 	info, err := f.Stat()
 	return err == nil && f.Made() && info.Size() == 0
 }
@@ -20,6 +20,12 @@ func (f *File) Empty() bool {
 // Replace puts text in place of all that a file has that Create made. Who opens it by its name finds either
 // all of the old text or all of the new one. The new file has the mode that the old one has by then.
 func (f *File) Replace(text []byte) error {
+	err := f.replace(text)
+	f.failed = f.failed || err != nil
+	return err
+}
+
+func (f *File) replace(text []byte) error {
 	info, err := f.Stat()
 	if err != nil {
 		return err

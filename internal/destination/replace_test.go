@@ -78,3 +78,49 @@ func TestDiscard(t *testing.T) {
 		}
 	}
 }
+
+// TestReplaced: what had the name of a new file is there again if nothing is written, and gone if something is.
+func TestReplaced(t *testing.T) {
+	write := func(f *destination.File) error { _, err := f.WriteString("new"); return err }
+	for name, c := range map[string]struct {
+		do   func(f *destination.File) error
+		end  func(f *destination.File) error
+		want string
+	}{
+		"written":         {write, (*destination.File).Close, "new"},
+		"replaced":        {func(f *destination.File) error { return f.Replace([]byte("new")) }, (*destination.File).Close, "new"},
+		"nothing written": {nil, (*destination.File).Close, ""},
+		"discarded":       {nil, (*destination.File).Discard, "old"},
+		"cannot be written": {func(f *destination.File) error {
+			f.File.Close()
+			var err error
+			if f.File, err = os.Open(f.Name()); err == nil && write(f) == nil {
+				t.Error("written to a file that is open for reading")
+			}
+			return err
+		}, (*destination.File).Close, "old"},
+	} {
+		file := filepath.Join(t.TempDir(), "file")
+		if err := os.WriteFile(file, []byte("old"), 0o640); err != nil {
+			t.Fatal(err)
+		}
+		f, err := destination.Create(file, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.do != nil {
+			if err := c.do(f); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if err := c.end(f); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if got, err := os.ReadFile(file); err != nil || string(got) != c.want {
+			t.Errorf("%s: %q, %v, want %q", name, got, err, c.want)
+		}
+		if all, err := os.ReadDir(filepath.Dir(file)); err != nil || len(all) != 1 {
+			t.Errorf("%s: %v, %v", name, all, err)
+		}
+	}
+}

@@ -5,10 +5,12 @@ package record
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 
 	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/plural"
 )
 
 // A flight keeps the newest records in memory until they are to be written. It is a ring
@@ -108,7 +110,9 @@ func (f *flight) write(w *Writer, last bool) (written, gone uint64, err error) {
 	if gone > 0 {
 		err = w.Append(bpf.AppendLost(nil, bpf.Overwritten, gone, newest))
 	}
+	kept := uint64(0)
 	for i := range chunks {
+		kept += chunks[i].records
 		for data := chunks[i].data; len(data) > 0 && err == nil; written++ {
 			n, size := binary.Uvarint(data)
 			data = data[size:]
@@ -123,6 +127,7 @@ func (f *flight) write(w *Writer, last bool) (written, gone uint64, err error) {
 	defer f.mu.Unlock()
 	f.wrote = f.wrote || written > 0
 	if err != nil {
+		err = fmt.Errorf("%w: not all of the %s that were kept are in it", err, plural.Of(kept, "record{s}"))
 		f.err = err
 	}
 	return written, gone, err

@@ -10,8 +10,11 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/destination"
@@ -161,6 +164,31 @@ func TestFlightLate(t *testing.T) {
 	fly(t, flightLimit, 3, Takeoff{Written: func(n, _ uint64) { told = append(told, n) }}, func(r *Recording, _ uint64) { late = r })
 	if late.write(); !slices.Equal(told, []uint64{3}) {
 		t.Errorf("told was that %d records are written", told)
+	}
+}
+
+// TestFlightFull: records that could not be written are counted.
+func TestFlightFull(t *testing.T) {
+	f := newFixture(t, layout.MethodAuto, "vfs_read(count)")
+	file, err := destination.Create("/dev/full", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	w, err := newWriter(io.Discard, f.source, f.plan, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fl := flight{limit: flightLimit}
+	for i := range uint64(7) {
+		if err := fl.add(append(bpf.AppendEvent(nil, &bpf.Event{Time: i}), make([]byte, 8)...)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.out.w = file
+	_, _, err = fl.write(w, true)
+	if want := "not all of the 7 records that were kept are in it"; !errors.Is(err, unix.ENOSPC) || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %s", err, want)
 	}
 }
 

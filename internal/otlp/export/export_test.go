@@ -14,12 +14,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/ksnoop/ksnoop/internal/livetest"
+	"github.com/ksnoop/ksnoop/internal/plural"
 	"github.com/ksnoop/ksnoop/internal/protomsg"
 )
 
@@ -374,17 +376,25 @@ func TestInterrupt(t *testing.T) {
 	t.Cleanup(func() { close(held) }) // before the server is closed
 	e := open(t, c.URL, Options{Queue: 1000, Wait: true}, nil)
 	done := make(chan struct{})
+	var written atomic.Int64
 	go func() {
 		defer close(done)
 		for range 100 {
 			_, _ = e.Write(frame(3, 1, 1, strings.Repeat("x", 100)))
+			written.Add(1)
 		}
 	}()
 	time.Sleep(100 * time.Millisecond)
+	if n, waiting := written.Load(), e.Waiting(); n == 0 || waiting != plural.Of(n, "log record{s}") {
+		t.Errorf("%d were written, %q wait", n, waiting)
+	}
 	begin := time.Now()
 	e.Interrupt()
 	<-done
 	counts := e.Close()
+	if waiting := e.Waiting(); waiting != "" {
+		t.Errorf("%s wait after the end", waiting)
+	}
 	if took := time.Since(begin); took > livetest.Patience(5*time.Second) || counts.dropped[logs] != 100 || counts.Missing() != 100 {
 		t.Errorf("after %v: %s", took, counts)
 	}

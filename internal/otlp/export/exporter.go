@@ -51,8 +51,9 @@ type Exporter struct {
 	open      [signals]*batch
 	begun     []byte // a frame whose end was not written yet
 	queue     []*batch
-	queued    int64 // bytes in all batches that were not sent
-	over      bool  // nothing is sent any more
+	queued    int64           // bytes in all batches that were not sent
+	waiting   [signals]uint64 // items in them
+	over      bool            // nothing is sent any more
 	counts    Counts
 }
 
@@ -128,6 +129,7 @@ func (e *Exporter) add(s signal, f *otlp.Frame) {
 	before := b.size
 	b.add(f, resource)
 	e.queued += b.size - before
+	e.waiting[s] += f.Count
 	if b.size >= batchSize {
 		e.queue, e.open[s] = append(e.queue, b), nil
 		e.rouse()
@@ -207,6 +209,7 @@ func (e *Exporter) settle(b *batch, o outcome) {
 		c.reason = o.reason
 	}
 	e.queued -= b.size
+	e.waiting[b.signal] -= b.count
 	e.room.Broadcast()
 }
 
@@ -215,6 +218,13 @@ func (e *Exporter) Missing() uint64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.counts.Missing()
+}
+
+// Waiting says how many items were not sent yet.
+func (e *Exporter) Waiting() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return listed(&e.waiting)
 }
 
 // giveUp drops what is written from now on.
