@@ -10,11 +10,9 @@ import (
 
 // A life is what a process maps from an exec or a fork to the next exec.
 type life struct {
-	from uint64
-	maps []timed // in order of time
-	size int     // bytes of them
-	// shared is the array of maps, if the parent or children have it, too; nil: it has its own.
-	shared *shared
+	from  uint64
+	maps  []timed // in order of time
+	array *array  // of maps, which the parent and children may have, too
 
 	looked looked
 
@@ -31,16 +29,22 @@ type life struct {
 	over      bool
 }
 
-// A shared is an array of mappings that several lives have.
-type shared struct{ lives, size int }
+// An array is the memory of mappings, which several lives may have.
+type array struct {
+	size   int // bytes
+	lives  int // that have it
+	living int // that are not over
+}
 
-// share has a life share the mappings of the one that it is forked from.
-func (n *life) share(parent *life) {
-	if parent.shared == nil {
-		parent.shared = &shared{1, parent.size}
+// counts returns the bytes that an array takes, and those that its living lives take beyond what each may have.
+func (a *array) counts() (size, large int) {
+	if a.lives > 0 {
+		size = a.size
 	}
-	parent.shared.lives++
-	n.shared = parent.shared
+	if a.living > 0 {
+		large = max(0, a.size-ownCode)
+	}
+	return size, large
 }
 
 // A timed is a mapping and since when it is there. What was unmapped is not known; a later

@@ -20,6 +20,7 @@ const (
 	mostMapped  = 1 << 14          // pieces of code in one life
 	mostCode    = 128 << 20        // bytes that the pieces of all lives take
 	ownCode     = 64 << 10         // and of one, even if others take too many
+	largeCode   = mostCode / 2     // and of those that live, beyond ownCode of each: else they would have those forgotten that ended
 )
 
 // Limits on comparing, which holds up who wants names. Whoever maps code as fast as they can makes it necessary again and again.
@@ -44,7 +45,8 @@ type lives struct {
 	events []mappings.Event
 	of     map[uint32][]*life // in order of time
 	count  int
-	size   int     // bytes of all maps
+	size   int     // bytes of all arrays
+	large  int     // and of those of living lives, beyond ownCode
 	ended  []ended // in order of time
 	lost   uint64
 	keeper keeper // nil: files of processes are not to be found
@@ -137,6 +139,7 @@ func (l *lives) end(pid uint32, n *life) {
 		return
 	}
 	n.over, n.others = true, nil
+	l.adjust(n.array, 0, -1, 0)
 	l.ended = append(l.ended, ended{pid, n})
 	if l.keeper != nil {
 		l.keeper.over(pid, n)
@@ -177,8 +180,7 @@ func (l *lives) apply(e *mappings.Event) {
 			// Both have the same array, and neither may write to it: events may be late.
 			parent.maps = slices.Clip(parent.maps)
 			child.maps = slices.Clip(parent.maps[:parent.behind(e.Time)])
-			child.size = parent.size
-			child.share(parent)
+			child.array = parent.array
 			child.looked = parent.looked.fork()
 			if parent.doubtAt(e.Time) {
 				l.doubtLife(child, e.Time)
@@ -232,6 +234,10 @@ func (l *lives) list(pid uint32, n *life) {
 
 // begin adds a life, which ends the one before it. If it is told late, it is over itself.
 func (l *lives) begin(pid uint32, n *life) {
+	if n.array == nil {
+		n.array = &array{}
+	}
+	l.adjust(n.array, 1, 1, 0)
 	own := l.of[pid]
 	i := len(own)
 	for i > 0 && own[i-1].from > n.from {
@@ -248,9 +254,6 @@ func (l *lives) begin(pid uint32, n *life) {
 	}
 	l.of[pid] = slices.Insert(own, i, n)
 	l.count++
-	if n.shared == nil {
-		l.size += n.size
-	}
 }
 
 // forget forgets the lives that ended first, where there are too many.
@@ -263,7 +266,7 @@ func (l *lives) forget() {
 			delete(l.of, old.pid)
 		}
 		l.count--
-		l.leaves(old.life)
+		l.adjust(old.life.array, -1, 0, 0)
 	}
 }
 
@@ -279,7 +282,7 @@ func mappedBy(e *mappings.Event) timed {
 
 // add adds a mapping, or counts it if there is no room for it. Most come in order, and pieces of one file after each other.
 func (l *lives) add(n *life, m timed) {
-	if len(n.maps) >= mostMapped || l.size > mostCode && n.size > ownCode {
+	if len(n.maps) >= mostMapped || n.array.size > ownCode && (l.size > mostCode || l.large > largeCode) {
 		l.lost++
 		return
 	}
@@ -290,26 +293,26 @@ func (l *lives) add(n *life, m timed) {
 	} else {
 		size += len(m.file.path)
 	}
-	if n.shared != nil {
-		l.leaves(n)
-		l.size += n.size
+	if n.array.lives > 1 { // Insert copies it
+		living := 1
+		if n.over {
+			living = 0
+		}
+		l.adjust(n.array, -1, -living, 0)
+		n.array = &array{size: n.array.size}
+		l.adjust(n.array, 1, living, 0)
 	}
-	n.maps = slices.Insert(n.maps, at, m) // if it was shared, this copies it
-	n.size += size
-	l.size += size
+	n.maps = slices.Insert(n.maps, at, m)
+	l.adjust(n.array, 0, 0, size)
 }
 
-// leaves takes what a life maps, or shares with others, from the sum of all.
-func (l *lives) leaves(n *life) {
-	switch {
-	case n.shared == nil:
-		l.size -= n.size
-	case n.shared.lives == 1:
-		l.size -= n.shared.size
-	default:
-		n.shared.lives--
-	}
-	n.shared = nil
+// adjust changes how many lives have an array and live, and its size, and with it the sums.
+func (l *lives) adjust(a *array, lives, living, size int) {
+	before, large := a.counts()
+	a.lives, a.living, a.size = a.lives+lives, a.living+living, a.size+size
+	after, larger := a.counts()
+	l.size += after - before
+	l.large += larger - large
 }
 
 // at returns the life that a process had at a time; nil if nothing is known.
