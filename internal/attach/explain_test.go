@@ -65,6 +65,14 @@ func TestExplainPermission(t *testing.T) {
 	}
 }
 
+// TestNotTheVerifier: what the verifier has said last is not why there is no descriptor for the program.
+func TestNotTheVerifier(t *testing.T) {
+	cause := fmt.Errorf("load program: %w", unix.EMFILE)
+	if err := explain(&ebpf.VerifierError{Cause: cause, Log: []string{"Func#10 ('f') is safe for any args that match its prototype"}}); err != cause {
+		t.Errorf("explained as %q", err)
+	}
+}
+
 // TestVerifierReason: the reason is before the statistics, of which Linux 7.3 has more than others.
 func TestVerifierReason(t *testing.T) {
 	for _, statistics := range [][]string{
