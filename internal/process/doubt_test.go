@@ -3,9 +3,11 @@
 package process
 
 import (
+	"encoding/binary"
 	"fmt"
 	"io/fs"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,6 +19,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/mappings"
+	"github.com/ksnoop/ksnoop/internal/unwind"
 )
 
 // TestDoubt: what was not seen may be that a process has executed another program. From then on its addresses have the names of what
@@ -108,8 +111,7 @@ func testDoubt(t *testing.T) {
 	}
 }
 
-// TestDoubtAgain: /proc is read again only after a rest, whatever is not seen meanwhile. What turns out to go on has names again, also
-// in a recording.
+// TestDoubtAgain: /proc is read again only after a rest. What turns out to go on has names again.
 func TestDoubtAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		root := fstest.MapFS{"proc/7/maps": {Data: []byte("00001000-00002000 r-xp 00000000 fe:01 131 /bin/sh\n")}, "proc/7/stat": {Data: []byte(stat("sh", 1, 2))}}
@@ -171,6 +173,9 @@ func TestSameProgram(t *testing.T) {
 	for _, m := range maps {
 		n.maps = append(n.maps, timed{mapping: m})
 	}
+	for _, m := range []mapping{{start: 0xb00000, end: 0xb06000, file: fileID{path: "/lib/old"}}, {start: 0xaff000, end: 0xb01000, file: fileID{path: "/lib/late"}}} {
+		n.maps = append(n.maps, timed{mapping: m})
+	}
 	for name, c := range map[string]struct {
 		maps string
 		more int
@@ -183,6 +188,12 @@ func TestSameProgram(t *testing.T) {
 		"of another name":      {strings.Replace(program, "app", "other", 1) + vdsoAt, 0, false},
 		"another part":         {strings.Replace(program, "00001000 fe", "00002000 fe", 1) + vdsoAt, 0, false},
 		"more of a file":       {program + vdsoAt + "a00000-a01000 r-xp 00000000 fe:01 132 /lib/new\n", 0, false},
+		"in two pieces":        {"00400000-00400800 r-xp 00001000 fe:01 131 /bin/app\n00400800-00401000 r-xp 00001800 fe:01 131 /bin/app\n" + vdsoAt, 2, true},
+		"in wrong pieces":      {"00400000-00400800 r-xp 00001000 fe:01 131 /bin/app\n00400800-00401000 r-xp 00001000 fe:01 131 /bin/app\n" + vdsoAt, 0, false},
+		// Of what was there before another mapping, nothing says that it is there again: find returns the newer one.
+		"what was hidden": {program + vdsoAt + "b00000-b02000 r-xp 00000000 fe:01 132 /lib/old\n", 0, false},
+		"what hides it":   {program + vdsoAt + "aff000-b01000 r-xp 00000000 fe:01 133 /lib/late\n", 0, true},
+		"behind it":       {program + vdsoAt + "b04000-b05000 r-xp 00004000 fe:01 132 /lib/old\n", 1, true},
 	} {
 		maps, err := parseMaps(strings.NewReader(c.maps))
 		if err != nil {
@@ -194,10 +205,10 @@ func TestSameProgram(t *testing.T) {
 	}
 }
 
-// TestDoubtSlow: maps that take long to read are read for longer the next time, and comparing rests in between.
+// TestDoubtSlow: maps that take long to read are read for longer the next time.
 func TestDoubtSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		root := slowMaps{fstest.MapFS{"proc/7/maps": {Data: []byte("00001000-00002000 r-xp 00000000 fe:01 131 /bin/sh\n")}, "proc/7/stat": {Data: []byte(stat("sh", 1, 2))}}, new(int)}
+		root := slowMaps{fstest.MapFS{"proc/7/maps": {Data: []byte("00001000-00002000 r-xp 00000000 fe:01 131 /bin/sh\n")}, "proc/7/stat": {Data: []byte(stat("sh", 1, 2))}}, new(int), time.Second / 10}
 		source := &told{{{Kind: mappings.Execed, PID: 7, TID: 7, Time: 10}, *mappedAt(11, 1, "/bin/sh"), {Kind: mappings.Lost, Since: 30, Time: 40}}}
 		l := newLives(fstest.MapFS{}, source)
 		l.root = root
@@ -217,18 +228,102 @@ func TestDoubtSlow(t *testing.T) {
 	})
 }
 
-// slowMaps take a tenth of a second.
+// slowMaps take so long.
 type slowMaps struct {
 	fstest.MapFS
 	reads *int
+	each  time.Duration
 }
 
 func (f slowMaps) Open(name string) (fs.File, error) {
 	if strings.HasSuffix(name, "/maps") {
 		*f.reads++
-		time.Sleep(time.Second / 10)
+		time.Sleep(f.each)
 	}
 	return f.MapFS.Open(name)
+}
+
+// TestDoubtRests: comparing takes no more than a part of the time, however many processes are in doubt and however often.
+func TestDoubtRests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const processes, each = 100, 10 * time.Millisecond
+		files := fstest.MapFS{}
+		source := &told{}
+		for pid := range uint32(processes) {
+			files[procOf(pid+1)+"/maps"] = &fstest.MapFile{Data: []byte("00001000-00002000 r-xp 00000000 fe:01 131 /bin/sh\n")}
+			files[procOf(pid+1)+"/stat"] = &fstest.MapFile{Data: []byte(stat("sh", 1, 2))}
+			*source = append(*source, []mappings.Event{{Kind: mappings.Execed, PID: pid + 1, TID: pid + 1, Time: 10}, {Kind: mappings.Lost, Since: 30, Time: mappings.Now()}})
+		}
+		l := newLives(fstest.MapFS{}, source)
+		reads := 0
+		l.root = slowMaps{files, &reads, each}
+		began := time.Now()
+		for time.Since(began) < 3*time.Second {
+			*source = append(*source, []mappings.Event{{Kind: mappings.Lost, Since: 30, Time: mappings.Now()}})
+			l.update(0)
+			time.Sleep(time.Millisecond)
+		}
+		if most := int(time.Since(began)/each)/(1+restComparing) + 3; reads > most || reads < most/2 {
+			t.Errorf("%d maps were read, want %d at most", reads, most)
+		}
+	})
+}
+
+// TestDoubtMany: a process whose fork was not seen is compared though as many are known as are remembered. Those that ended first make
+// room.
+func TestDoubtMany(t *testing.T) {
+	root := fstest.MapFS{"proc/7/maps": {Data: []byte("00001000-00002000 r-xp 00000000 fe:01 131 /bin/sh\n")}, "proc/7/stat": {Data: []byte(stat("sh", 1, 2))}}
+	source := &told{{}}
+	for n := range uint64(mostLives) {
+		(*source)[0] = append((*source)[0], mappings.Event{Kind: mappings.Execed, PID: 8, TID: 8, Time: n})
+	}
+	l := newLives(fstest.MapFS{}, source)
+	l.root = root
+	l.update(0)
+	*source = append(*source, []mappings.Event{{Kind: mappings.Lost, Since: mostLives, Time: mostLives}})
+	before := l.count
+	l.update(0)
+	if n := l.at(7, math.MaxUint64); before != mostLives || n == nil || n.doubtful != 0 || l.count > mostLives {
+		t.Errorf("of %d lives, then %d: %+v", before, l.count, n)
+	}
+}
+
+// TestDoubtThread: a process that goes on without its main thread has its maps by another one.
+func TestDoubtThread(t *testing.T) {
+	root := fstest.MapFS{"proc/7/maps": {}, "proc/7/task/7/stat": {Data: []byte(stat("sh", 0, 0))}, "proc/7/stat": {Data: []byte(stat("sh", 0, 0))},
+		"proc/7/task/9/maps": {Data: []byte("00001000-00002000 r-xp 00000000 fe:01 131 /bin/sh\n")}, "proc/7/task/9/stat": {Data: []byte(stat("sh", 1, 2))}}
+	source := &told{{{Kind: mappings.Execed, PID: 7, TID: 7, Time: 10}, *mappedAt(11, 1, "/bin/sh"), {Kind: mappings.Forked, PID: 7, TID: 9, Parent: 7, Time: 12, ParentShare: true},
+		{Kind: mappings.Ended, PID: 7, TID: 7, Time: 20}, {Kind: mappings.Lost, Since: 30, Time: 40}}}
+	l := newLives(fstest.MapFS{}, source)
+	l.root = root
+	if l.update(0); l.at(7, 50).doubtAt(50) || l.at(7, 50).over {
+		t.Errorf("%+v", l.at(7, 50))
+	}
+}
+
+// TestDoubtUnwound: of a process in doubt no callers are found by what it mapped before, and the stack says so.
+func TestDoubtUnwound(t *testing.T) {
+	source := &told{{{Kind: mappings.Execed, PID: 7, TID: 7, Time: 10}, *mappedAt(11, 1, "/bin/sh"), {Kind: mappings.Lost, Since: 30, Time: 40}}}
+	s := Following(fstest.MapFS{}, NumberedOurs, source, true)
+	data := make([]byte, 21*8+16*bpf.MaxUserReturns+64)
+	binary.LittleEndian.PutUint64(data[amd64PC*8:], 0x1008)
+	stack, _ := NewUnwinder(s, "amd64").Unwind(&bpf.Event{PID: 7, TID: 7, Time: 50}, bpf.Section{Kind: bpf.SectionUserCopy, Data: data})
+	var words []bpf.UserFrame
+	for b := stack.Data; len(b) > 0; b = b[8:] {
+		words = append(words, bpf.UserFrame(binary.LittleEndian.Uint64(b)))
+	}
+	if want := []bpf.UserFrame{bpf.NewUserFrame(0x1008, 0, true), bpf.UserStackEnd(uint8(unwind.EndUnknown))}; !slices.Equal(words, want) {
+		t.Errorf("%#x, want %#x", words, want)
+	}
+}
+
+// TestDoubtCount: how many were lost is told later, which is no reason for another doubt.
+func TestDoubtCount(t *testing.T) {
+	source := &told{{{Kind: mappings.Execed, PID: 7, TID: 7, Time: 10}, {Kind: mappings.Lost, Count: 3, Time: 40}}}
+	l := newLives(fstest.MapFS{}, source)
+	if l.update(0); l.at(7, 50).doubtful != 0 || l.doubts.open || l.lost != 3 {
+		t.Errorf("%+v; %d lost", l.at(7, 50), l.lost)
+	}
 }
 
 // TestDoubtUnlisted: where /proc cannot be listed for now, lives are compared later.

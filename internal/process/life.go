@@ -16,6 +16,8 @@ type life struct {
 
 	looked looked
 
+	executed bool // it began with an exec, so it maps nothing else
+
 	// A process goes on when its main thread has ended, as long as there is another one.
 	others    map[uint32]struct{} // threads but the main one
 	unlisted  bool                // it was there before, and /proc has not told its threads yet
@@ -94,26 +96,53 @@ func (n *life) find(addr, time uint64) (m *mapping, since uint64) {
 // doubtAt reports whether another program may have been executed before a time.
 func (n *life) doubtAt(time uint64) bool { return n.doubtful != 0 && n.doubtful <= time }
 
-// same reports whether all code in maps is where a life has it. Generated code may be new: that is returned. The kernel puts the vDSO
-// elsewhere each time that a program is executed. /proc may show a file's path as it is seen from another root.
+// same reports whether all code in maps is where a life has it. Generated code may be new: that is returned, and what of a file has other
+// bounds. The kernel puts the vDSO elsewhere each time that a program is executed. /proc may show a file's path as it is seen from another
+// root. maps are in order, and do not overlap.
 func (n *life) same(maps []mapping) (more []mapping, same bool) {
-	newest := map[uint64]*mapping{}
-	for i := range n.maps {
-		newest[n.maps[i].start] = &n.maps[i].mapping
-	}
+	newest := n.newest(maps)
 	for i := range maps {
-		m := &maps[i]
-		was := newest[m.start]
-		there := was != nil && was.end == m.end && was.baseName() == m.baseName() && (was.offset == m.offset || !m.file.named())
+		m, was := &maps[i], newest[i]
+		there := was != nil && was.baseName() == m.baseName() && (was.offset+(m.start-was.start) == m.offset || !m.file.named())
 		switch {
-		case there || m.file.path == vsyscall:
-		case m.file.path == anonymous:
+		case there && was.start == m.start && was.end == m.end || m.file.path == vsyscall:
+		case there && m.file.named() || m.file.path == anonymous:
 			more = append(more, *m)
 		default:
 			return nil, false
 		}
 	}
 	return more, true
+}
+
+// newest returns, of each of maps, the newest mapping of a life that is where it is, or where a part of it is: that is what find
+// returns. maps are in order, and do not overlap.
+func (n *life) newest(maps []mapping) []*mapping {
+	newest := make([]*mapping, len(maps))
+	next := make([]int, len(maps)+1) // the next one, from each on, of which that is not known; itself, if it is one
+	for i := range next {
+		next[i] = i
+	}
+	unknown := func(i int) int {
+		for next[i] != i {
+			next[i] = next[next[i]]
+			i = next[i]
+		}
+		return i
+	}
+	for k := len(n.maps) - 1; k >= 0; k-- {
+		m := &n.maps[k].mapping
+		first, _ := slices.BinarySearchFunc(maps, m.start, func(a mapping, start uint64) int {
+			if a.end <= start {
+				return -1
+			}
+			return 1
+		})
+		for i := unknown(first); i < len(maps) && maps[i].start < m.end; i = unknown(i) {
+			newest[i], next[i] = m, i+1
+		}
+	}
+	return newest
 }
 
 // unseenProgram is why a process has no names that is in doubt.

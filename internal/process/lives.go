@@ -149,6 +149,7 @@ func (l *lives) end(pid uint32, n *life) {
 // update learns what has happened up to now. What was not seen before a time is known then; time may be 0 if no time matters.
 func (l *lives) update(time uint64) {
 	l.events = l.source.Take(l.events[:0], time)
+	l.lose()
 	for i := range l.events {
 		l.apply(&l.events[i])
 		l.forget()
@@ -156,18 +157,34 @@ func (l *lives) update(time uint64) {
 	l.settle()
 }
 
-func (l *lives) apply(e *mappings.Event) {
-	if e.Kind == mappings.Lost {
-		l.lost += e.Count
-		l.doubt(e.Since, e.Time)
-		return
+// lose takes note of what is lost, all at once: to doubt lives, all are looked at.
+func (l *lives) lose() {
+	var since, until uint64
+	for i := range l.events {
+		e := &l.events[i]
+		if e.Kind != mappings.Lost {
+			continue
+		}
+		if l.lost += e.Count; e.Since == 0 { // that was told before
+			continue
+		}
+		if until == 0 || e.Since < since {
+			since = e.Since
+		}
+		until = max(until, e.Time)
 	}
+	if until > 0 {
+		l.doubt(since, until)
+	}
+}
+
+func (l *lives) apply(e *mappings.Event) {
 	if e.PID == 0 || e.PID == ^uint32(0) { // of another PID namespace
 		return
 	}
 	switch e.Kind {
 	case mappings.Execed:
-		l.begin(e.PID, &life{from: e.Time})
+		l.begin(e.PID, &life{from: e.Time, executed: true})
 	case mappings.Forked:
 		if e.ParentShare {
 			if in := l.at(e.PID, e.Time); in != nil {
@@ -413,7 +430,7 @@ func (l *lives) compare(pid uint32) {
 		last = own[len(own)-1]
 	}
 	known := last != nil && !last.over
-	if known && last.doubtful == 0 || !known && l.count >= mostLives {
+	if known && last.doubtful == 0 || !known && l.count >= mostLives && len(l.ended) == 0 {
 		return
 	}
 	program, _ := l.program(pid)
@@ -448,6 +465,7 @@ func (l *lives) compare(pid uint32) {
 	if !known {
 		last = &life{from: since, sure: since, unlisted: true}
 		l.begin(pid, last)
+		l.forget()
 		if cut {
 			l.lost++
 		}

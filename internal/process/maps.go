@@ -222,17 +222,34 @@ func readSomeMaps(root fs.FS, pid uint32, limit time.Duration) ([]mapping, error
 		err  error
 	}
 	read, err := timeout.Do(context.Background(), &mapsReads, limit, pid, func() (s some, err error) {
-		f, err := root.Open(procOf(pid) + "/maps")
-		if err != nil {
-			return s, err
+		s.maps, s.err = readMapsOf(root, procOf(pid))
+		if !errors.Is(s.err, errNoMaps) && !gone(s.err) {
+			return s, nil
 		}
-		defer f.Close()
-		if s.maps, s.err = parseMaps(f); s.err == nil && len(s.maps) == 0 {
-			s.err = errNoMaps
+		others, _ := otherThreads(root, pid) // a process goes on when its main thread has ended, which has no maps then
+		for tid := range others {
+			maps, err := readMapsOf(root, fmt.Sprintf("%s/task/%d", procOf(pid), tid))
+			if err == nil || errors.Is(err, errCutMaps) {
+				return some{maps, err}, nil
+			}
 		}
 		return s, nil
 	})
 	return read.maps, cmp.Or(err, read.err)
+}
+
+// readMapsOf returns what the process of a folder of /proc maps.
+func readMapsOf(root fs.FS, folder string) ([]mapping, error) {
+	f, err := root.Open(folder + "/maps")
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	maps, err := parseMaps(f)
+	if err == nil && len(maps) == 0 {
+		err = errNoMaps
+	}
+	return maps, err
 }
 
 // mostLockedBefore is how long the mappings of a process may be locked when a breakpoint is to be set.

@@ -62,8 +62,8 @@ type Recorder struct {
 	mapped  map[recordedMapping]int
 	framed  map[recordedFrame]struct{}
 	size    int
-	lives   map[moment]uint64 // what the recording has of lives: their Unnamed
-	changes int               // lines about these
+	lives   map[moment]lifeLines
+	changes int // lines about lives
 	silent  bool
 }
 
@@ -71,6 +71,12 @@ type Recorder struct {
 type moment struct {
 	pid  uint32
 	time uint64
+}
+
+// A lifeLines is what the recording has of a life: how many lines, and Unnamed of the last one.
+type lifeLines struct {
+	lines   int
+	unnamed uint64
 }
 
 // A recordedMapping is one that the recording has.
@@ -88,7 +94,7 @@ type recordedFrame struct {
 
 // NewRecorder returns a Recorder of a recording, which knows nothing yet.
 func (s *Symbols) NewRecorder() *Recorder {
-	return &Recorder{symbols: s, mapped: map[recordedMapping]int{}, framed: map[recordedFrame]struct{}{}, lives: map[moment]uint64{}}
+	return &Recorder{symbols: s, mapped: map[recordedMapping]int{}, framed: map[recordedFrame]struct{}{}, lives: map[moment]lifeLines{}}
 }
 
 // Append appends the lines for a stack that the recording does not have yet.
@@ -96,10 +102,10 @@ func (r *Recorder) Append(dst []byte, e *bpf.Event, stack []bpf.UserFrame) []byt
 	r.symbols.mu.Lock()
 	defer r.symbols.mu.Unlock()
 	p := r.symbols.of(e, string(bytes.TrimRight(e.Comm[:], "\x00")))
-	if of := cmp.Or(p.life, p.doubted); of != nil {
-		dst = r.appendLife(dst, moment{e.PID, of.from}, of.doubtful)
+	if p.of != nil {
+		dst = r.appendLife(dst, moment{e.PID, p.of.from}, p.of.doubtful)
 	}
-	if p.doubted != nil {
+	if p.doubted {
 		return dst
 	}
 	for _, f := range stack {
@@ -108,8 +114,8 @@ func (r *Recorder) Append(dst []byte, e *bpf.Event, stack []bpf.UserFrame) []byt
 			continue
 		}
 		key := recordedMapping{pid: e.PID, since: n.since, mapping: *n.mapping}
-		if p.life != nil {
-			key.life = p.life.from
+		if p.of != nil {
+			key.life = p.of.from
 		}
 		number, known := r.mapped[key]
 		if !known {
@@ -139,14 +145,18 @@ func (r *Recorder) Append(dst []byte, e *bpf.Event, stack []bpf.UserFrame) []byt
 	return dst
 }
 
-// mostChanges is how many lines a recording has about lives. There is room for these when there is none for others: a life would have
-// the names of the one before.
-const mostChanges = mostRecorded / 4
+// Limits on lines about lives. There is room for these when there is none for others: a life would have the names of the one before.
+const (
+	mostChanges = mostRecorded / 4
+	mostOfLife  = 64 // then it has no names from a moment of doubt on: whoever maps code as fast as they can brings all in doubt again and again
+)
 
 // appendLife appends a line for a life, by its process and its beginning, unless the recording has it. If there is no room, all
 // addresses have no names from then on.
 func (r *Recorder) appendLife(dst []byte, of moment, unnamed uint64) []byte {
-	if was, known := r.lives[of]; known && was == unnamed || r.silent {
+	was, known := r.lives[of]
+	stays := was.lines >= mostOfLife && was.unnamed != 0 && (unnamed == 0 || unnamed > was.unnamed)
+	if known && was.unnamed == unnamed || stays || r.silent {
 		return dst
 	}
 	l := line{PID: of.pid, Life: of.time, Unnamed: unnamed}
@@ -154,7 +164,7 @@ func (r *Recorder) appendLife(dst []byte, of moment, unnamed uint64) []byte {
 		r.silent = true
 		l = line{Silent: max(of.time, unnamed, 1)}
 	}
-	r.lives[of] = unnamed
+	r.lives[of] = lifeLines{was.lines + 1, unnamed}
 	text, _ := json.Marshal(&l) // of numbers that does not fail
 	return append(append(dst, text...), '\n')
 }
@@ -314,12 +324,17 @@ func (r *Recorded) addMapping(l line, size int) {
 	r.number[l.Mapping] = number
 }
 
+// noRoom is why no process has names from some time on.
+const noRoom = "there was no room for more programs that processes executed"
+
 // Of returns the names of addresses in the process of an event.
 func (r *Recorded) Of(e *bpf.Event) *RecordedProcess {
 	p := &RecordedProcess{recorded: r, time: e.Time}
 	life, known := r.lifeAt(e.PID, e.Time)
 	switch {
-	case life.unnamed != 0 && e.Time >= life.unnamed || r.silent != 0 && e.Time >= r.silent:
+	case r.silent != 0 && e.Time >= r.silent:
+		p.why = noRoom
+	case life.unnamed != 0 && e.Time >= life.unnamed:
 		p.why = unseenProgram(numberOf(e))
 	case known:
 		p.mappings = r.of[moment{e.PID, life.from}]

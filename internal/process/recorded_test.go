@@ -289,6 +289,35 @@ func TestRecorderLimits(t *testing.T) {
 	}
 }
 
+// TestRecordedUnmapped: a process of which nothing mapped was seen has what /proc says, or nothing if it began with an exec, and not
+// what the process before it had.
+func TestRecordedUnmapped(t *testing.T) {
+	root := fstest.MapFS{"proc/7/maps": {Data: []byte("00001000-00002000 r-xp 00000000 fe:01 132 /bin/now\n")}, "proc/7/task/7/stat": {Data: []byte(stat("a", 1, 2))}}
+	source := &told{{
+		{Kind: mappings.Execed, PID: 7, TID: 7, Time: 10}, *mappedAt(11, 1, "/bin/before"),
+		{Kind: mappings.Execed, PID: 7, TID: 7, Time: 20},
+		{Kind: mappings.Ended, PID: 7, TID: 7, Time: 30},
+		{Kind: mappings.Forked, PID: 7, TID: 7, Parent: 6, Time: 40},
+	}}
+	s := Following(fstest.MapFS{}, NumberedOurs, source, false)
+	s.root = root
+	recorder, recorded := s.NewRecorder(), NewRecorded()
+	for time, want := range map[uint64]string{15: "0x1008 (/bin/before)", 25: "0x1008", 45: "0x1008 (/bin/now)"} {
+		e := &bpf.Event{PID: 7, TID: 7, Time: time, Comm: [16]byte{'a'}}
+		if got := string(s.Of(e, "a").AppendFrame(nil, 0x1008, false)); got != want {
+			t.Errorf("at %d: %s, want %s", time, got, want)
+		}
+		if err := recorded.Add(recorder.Append(nil, e, []bpf.UserFrame{bpf.NewUserFrame(0x1008, 0, true)})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for time, want := range map[uint64]string{15: "0x1008 (/bin/before)", 25: "0x1008", 45: "0x1008 (/bin/now)"} {
+		if got := string(recorded.Of(&bpf.Event{PID: 7, Time: time}).AppendFrame(nil, 0x1008, false)); got != want {
+			t.Errorf("recorded, at %d: %s, want %s", time, got, want)
+		}
+	}
+}
+
 // TestRecordedLives: an address has the names of the program of its time, and none of the one before, whatever that had mapped; and none
 // from when on there was no room.
 func TestRecordedLives(t *testing.T) {
@@ -319,14 +348,28 @@ func TestRecordedLives(t *testing.T) {
 	if again := r.appendLife(nil, moment{7, 10}, 40); again != nil {
 		t.Errorf("said again: %s", again)
 	}
+	often := moment{8, 10}
+	last := ""
+	for n := range uint64(10 * mostOfLife) { // it is in doubt again and again
+		if block := r.appendLife(nil, often, 20+n); block != nil {
+			last = string(block)
+		}
+		add(r.appendLife(nil, often, 0))
+	}
+	if n := r.lives[often].lines; n > mostOfLife+1 || !strings.Contains(last, "Unnamed") {
+		t.Errorf("%d lines of one life, the last is %s", n, last)
+	}
+	if earlier := r.appendLife(nil, often, 15); earlier == nil {
+		t.Error("it is not said that a life was in doubt before")
+	}
 	part := (&Symbols{}).NewRecorder() // the next part of the run begins anew
 	add(part.appendLife(nil, moment{7, 10}, 0))
 	shows(40, "0x1000 (/bin/a)", "")
 	part.changes = mostChanges - 1
 	add(part.appendLife(nil, moment{7, 10}, 60))
 	shows(59, "0x1000 (/bin/a)", "")
-	shows(60, "0x1000", doubt)
-	shows(100, "0x1000", doubt)
+	shows(60, "0x1000", noRoom)
+	shows(100, "0x1000", noRoom)
 	if more := part.appendLife(nil, moment{8, 10}, 60); more != nil {
 		t.Errorf("said when there is no room: %s", more)
 	}

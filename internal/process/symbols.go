@@ -13,6 +13,7 @@ import (
 	"math"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/debuginfo"
@@ -136,14 +137,18 @@ func (s *Symbols) of(e *bpf.Event, comm string) *Process {
 		if at == 0 { // a stack of a table, of which no time is known
 			at = math.MaxUint64
 		}
-		s.lives.update(e.Time)
+		s.lives.update(cmp.Or(e.Time, mappings.Now()-betweenRows))
 		// Its number is that of the initial namespace alone.
 		if found := s.lives.at(key, at); found != nil && (e.Time != 0 || s.initial) {
-			if found.doubtAt(at) {
+			switch {
+			case found.doubtAt(at):
 				return s.doubted(found, key, pid, tid, comm, err)
-			}
-			if len(found.maps) > 0 {
-				return &Process{symbols: s, pid: pid, life: found, at: at}
+			case len(found.maps) > 0 || found.executed:
+				return &Process{symbols: s, pid: pid, of: found, life: found, at: at}
+			case err == nil:
+				p := s.process(pid, tid, comm)
+				p.of = found
+				return p
 			}
 		}
 	}
@@ -153,6 +158,10 @@ func (s *Symbols) of(e *bpf.Event, comm string) *Process {
 	return s.process(pid, tid, comm)
 }
 
+// betweenRows is how long ago it may have been looked which CPUs are on when a stack of a table is named: looking takes long where there
+// are many CPUs, and so may do tables.
+const betweenRows = uint64(5 * time.Millisecond)
+
 // doubted returns a process whose life is in doubt, by its number for people, and has that compared next. Where /proc has other
 // numbers, lives are never compared with it, so there it tells what the process maps if the thread still has its name.
 func (s *Symbols) doubted(of *life, number, pid, tid uint32, comm string, unnumbered error) *Process {
@@ -161,7 +170,7 @@ func (s *Symbols) doubted(of *life, number, pid, tid uint32, comm string, unnumb
 	if _, blind := s.lives.root.(nowhere); blind && unnumbered == nil {
 		p = s.process(pid, tid, comm)
 	}
-	p.doubted = of
+	p.of, p.doubted = of, true
 	return p
 }
 
@@ -174,7 +183,8 @@ type Process struct {
 	life    *life  // what is known instead, where processes are followed
 	at      uint64 // and at which time
 	why     string
-	doubted *life // it may have executed another program since, unseen; nil: there is no doubt
+	of      *life // which it is, where processes are followed
+	doubted bool  // that may have executed another program since, unseen
 }
 
 // Missing says why addresses have no names; "" if nothing prevents it.

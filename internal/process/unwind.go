@@ -112,7 +112,9 @@ func (u *Unwinder) Unwind(e *bpf.Event, s bpf.Section) (stack bpf.Section, short
 			u.returns = append(u.returns, unwind.Return{Stack: r.Stack, PC: r.Address})
 		}
 		stack := unwind.Stack{Addr: sp, Bytes: c.Stack, Returns: u.returns, Cut: len(u.returns) == bpf.MaxUserReturns}
-		if p := u.symbols.of(e, string(bytes.TrimRight(e.Comm[:], "\x00"))); p.doubted == nil { // else what it maps is not known either
+		if p := u.symbols.of(e, string(bytes.TrimRight(e.Comm[:], "\x00"))); p.doubted {
+			end = unwind.EndUnknown
+		} else {
 			u.frames, end = u.walker.Walk(u.frames[:0], &regs, stack, p)
 		}
 	}

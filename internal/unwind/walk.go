@@ -55,6 +55,7 @@ const (
 	EndDamaged              // unwind information or a stack that makes no sense
 	EndProbed               // the return address is that of a return probe, and the right one is not known
 	EndLong                 // to find more takes more steps than are made for a stack
+	EndUnknown              // it is not known what the process had mapped
 )
 
 var wayNames = [...]string{ByTable: "cfi", ByGo: "pclntab", ByPointer: "frame pointer", ByCode: "code", ByCall: "call"}
@@ -76,6 +77,7 @@ var endTexts = [...]string{
 	EndDamaged:  "the unwind information above, or the stack, makes no sense",
 	EndProbed:   "behind a return probe, of which there are too many",
 	EndLong:     "to find the callers above takes too long",
+	EndUnknown:  "what the process had mapped is not known",
 }
 
 // String says why there are no more frames; "" for the outermost.
