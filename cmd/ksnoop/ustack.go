@@ -98,6 +98,9 @@ func openUsers(unwinds bool, stderr io.Writer) *users {
 		u.watcher = nil
 	} else {
 		source = u.watcher
+		if err := u.watcher.Deaf(); err != nil {
+			fmt.Fprintf(stderr, "ksnoop: processes that execute on a CPU that is on for less than a second may have false names: %v\n", err)
+		}
 	}
 	u.symbols = process.Following(root, process.NumberingOf(root, os.Getpid()), source, unwinds)
 	if u.watcher != nil {

@@ -80,7 +80,7 @@ func FuzzDecode(f *testing.F) {
 // happened earlier, is written to the first when that was read already.
 func TestOrder(t *testing.T) {
 	first, second := &busyRing{ring: memoryRing()}, &busyRing{ring: memoryRing()}
-	w := Watcher{buffers: []buffer{first, second}}
+	w := Watcher{cpus: []*followed{{buffer: first}, nil, {buffer: second}}}
 	fork := func(r *busyRing, time uint64) { r.write(recordAt(time, unix.PERF_RECORD_FORK, 0, make([]byte, 24))) }
 	take := func(want ...uint64) {
 		t.Helper()
@@ -139,8 +139,7 @@ func memoryRing() *ring {
 	return &ring{mem: mem, data: mem[os.Getpagesize():]}
 }
 
-// TestLost: what the kernel had no room for is lost since the record before. It may be lost as soon as there is no room for another
-// record, and the kernel tells that later.
+// TestLost: something may be lost as soon as there is no room for another record. How many the kernel had no room for it tells later.
 func TestLost(t *testing.T) {
 	r := memoryRing()
 	fork := func(time uint64) []byte { return recordAt(time, unix.PERF_RECORD_FORK, 0, make([]byte, 24)) }
@@ -154,9 +153,9 @@ func TestLost(t *testing.T) {
 	}
 	r.write(fork(10))
 	r.write(fork(20))
-	r.write(recordAt(35, unix.PERF_RECORD_LOST, 0, make([]byte, 16)))
+	r.write(recordAt(35, unix.PERF_RECORD_LOST, 0, binary.LittleEndian.AppendUint64(make([]byte, 8), 5)))
 	r.write(fork(40))
-	if got := lost(); len(got) != 1 || got[0].Since != 20 || got[0].Time != 35 {
+	if got := lost(); len(got) != 1 || got[0].Since != 0 || got[0].Time != 35 || got[0].Count != 5 {
 		t.Errorf("told: %+v", got)
 	}
 	size := len(fork(1))
@@ -231,74 +230,27 @@ func TestParseList(t *testing.T) {
 	}
 }
 
-// TestFollow: buffers are opened of CPUs that are new or have been off, once, and what the old ones had is not lost.
-func TestFollow(t *testing.T) {
-	w := newWatcher()
-	rings, opened := map[int]*ring{}, []int(nil)
-	fails := map[int]error{}
-	w.open = func(cpu int) (buffer, error) {
-		if err := fails[cpu]; err != nil {
-			return nil, err
-		}
-		opened, rings[cpu] = append(opened, cpu), memoryRing()
-		return &closedRing{ring: rings[cpu]}, nil
-	}
-	again := uint64(0) // how often the first CPU has been off between two looks
-	for _, step := range []struct {
-		online, opened []int
-		again          uint64
-		fails          map[int]error
-		fresh, failed  bool
-	}{
-		{online: []int{0, 1, 2}, opened: []int{0, 1, 2}, fresh: true},
-		{online: []int{0, 1, 2}},
-		{online: []int{0, 2}},
-		{online: []int{0, 1, 2, 3}, opened: []int{1, 3}, fresh: true},
-		{online: []int{0, 3}},
-		{online: []int{0, 1, 3}, fails: map[int]error{1: unix.ENODEV}, fresh: true},
-		{online: []int{0, 1, 3, 4}, fails: map[int]error{1: unix.EMFILE}, opened: []int{4}, fresh: true, failed: true},
-		{online: []int{0, 1, 3, 4}, opened: []int{1}, fresh: true},
-		{online: []int{0, 1, 3, 4}, again: 1, opened: []int{0}, fresh: true},
-	} {
-		opened, fails = nil, step.fails
-		if old := rings[1]; old != nil {
-			old.write(recordAt(uint64(len(w.pending)), unix.PERF_RECORD_FORK, 0, make([]byte, 24)))
-		}
-		again += step.again
-		var cpus []cpu
-		for _, n := range step.online {
-			cpus = append(cpus, cpu{number: n})
-		}
-		cpus[0].since = again
-		fresh, err := w.follow(cpus, nil)
-		if fresh != step.fresh || (err != nil) != step.failed || !slices.Equal(opened, step.opened) {
-			t.Errorf("%v are on: opened %v, %v, %v", step.online, opened, fresh, err)
-		}
-	}
-	if w.collect(); len(w.pending) != 8 || len(w.buffers) != 5 {
-		t.Errorf("%d events of %d buffers", len(w.pending), len(w.buffers))
-	}
-}
-
 // A closedRing is one that can be closed.
 type closedRing struct{ *ring }
 
 func (closedRing) close() error { return nil }
 
-// TestCPUOn: messages are as kobject_uevent_env of lib/kobject_uevent.c writes them.
-func TestCPUOn(t *testing.T) {
-	for message, want := range map[string]int{
-		"online@/devices/system/cpu/cpu1\x00ACTION=online\x00DEVPATH=/devices/system/cpu/cpu1\x00SUBSYSTEM=cpu\x00SEQNUM=7\x00": 1,
-		"online@/devices/system/cpu/cpu12\x00ACTION=online\x00":                                                                 12,
-		"offline@/devices/system/cpu/cpu1\x00ACTION=offline\x00":                                                                -1,
-		"online@/devices/system/memory/memory1\x00":                                                                             -1,
-		"add@/devices/system/cpu/cpu1\x00":                                                                                      -1,
-		"online@/devices/system/cpu/cpux\x00":                                                                                   -1,
-		"":                                                                                                                      -1,
+// TestSwitched: messages are as kobject_uevent_env of lib/kobject_uevent.c writes them.
+func TestSwitched(t *testing.T) {
+	for message, want := range map[string]switched{
+		"online@/devices/system/cpu/cpu1\x00ACTION=online\x00DEVPATH=/devices/system/cpu/cpu1\x00SUBSYSTEM=cpu\x00SEQNUM=7\x00": {1, true},
+		"online@/devices/system/cpu/cpu12\x00ACTION=online\x00":                                                                 {12, true},
+		"offline@/devices/system/cpu/cpu1\x00ACTION=offline\x00":                                                                {1, false},
+		"online@/devices/system/memory/memory1\x00":                                                                             {-1, false},
+		"add@/devices/system/cpu/cpu1\x00":                                                                                      {-1, false},
+		"online@/devices/system/cpu/cpux\x00":                                                                                   {-1, false},
+		"online@/devices/system/cpu/cpu-1\x00":                                                                                  {-1, false},
+		"online@/devices/system/cpu/cpu65536\x00":                                                                               {-1, false},
+		"": {-1, false},
 	} {
-		number, ok := cpuOn([]byte(message))
-		if ok != (want >= 0) || ok && number != want {
-			t.Errorf("%q: %d, %v", message, number, ok)
+		got, ok := parseSwitched([]byte(message))
+		if ok != (want.number >= 0) || ok && got != want {
+			t.Errorf("%q: %+v, %v", message, got, ok)
 		}
 	}
 }
@@ -311,80 +263,10 @@ func TestDropped(t *testing.T) {
 	}{
 		{[]Event{{Time: 30}, {Time: 20}, {Time: 50}}, 20, 50},
 		{[]Event{{Time: 30}, {Kind: Lost, Since: 10, Time: 40}}, 10, 40},
+		{[]Event{{Kind: Lost, Since: 0, Time: 40}, {Time: 50}}, 40, 50}, // which was told before
 	} {
 		if got := dropped(c.events); got.Since != c.since || got.Time != c.time || got.Count != uint64(len(c.events)) || got.Kind != Lost {
 			t.Errorf("%+v: %+v", c.events, got)
 		}
-	}
-}
-
-// TestLooked: CPUs are looked for before it is told what has happened up to a later time, and what was lost begins at the look before.
-func TestLooked(t *testing.T) {
-	cpus, looks, fails := []cpu{{0, 1}}, 0, error(nil)
-	w := newWatcher()
-	w.online = func() ([]cpu, error) { looks++; return cpus, nil }
-	w.open = func(int) (buffer, error) { return &closedRing{memoryRing()}, fails }
-	if _, err := w.follow(cpus, nil); err != nil {
-		t.Fatal(err)
-	}
-	clear(w.young) // as Open does
-	lost := func(time uint64) []Event { return w.Take(nil, time) }
-	began := w.looked
-	if got := lost(0); looks != 0 || got != nil {
-		t.Errorf("at no time: %d looks, %v", looks, got)
-	}
-	if got := lost(began); looks != 0 || got != nil {
-		t.Errorf("at the time of the last look: %d looks, %v", looks, got)
-	}
-	if got := lost(Now()); looks != 1 || got != nil {
-		t.Errorf("later: %d looks, %v", looks, got)
-	}
-	looked := w.looked
-	w.were = func() ([]int, bool) { return []int{0, 1}, false }
-	if got := lost(Now()); len(got) != 1 || got[0].Since != looked || got[0].Count != 1 {
-		t.Errorf("one was on for a moment: %+v; the last look was at %d", got, looked)
-	}
-	w.were = func() ([]int, bool) { return []int{0}, false } // it is on
-	if got := lost(Now()); got != nil {
-		t.Errorf("none was on for a moment: %+v", got)
-	}
-	w.were = func() ([]int, bool) { return nil, true }
-	if got := lost(Now()); len(got) != 1 {
-		t.Errorf("there was no room for what tells that: %+v", got)
-	}
-	w.were = func() ([]int, bool) { return nil, false }
-	looks, looked = 1, w.looked
-	cpus = append(cpus, cpu{1, 1})
-	if got := lost(Now()); looks != 2 || len(got) != 1 || got[0].Kind != Lost || got[0].Since != looked || got[0].Time < w.looked || got[0].Count != 1 {
-		t.Errorf("a CPU is on: %d looks, %+v; the last was at %d", looks, got, looked)
-	}
-	if got := lost(Now()); looks != 3 || len(got) != 1 || got[0].Count != 0 {
-		t.Errorf("it may not be on completely: %d looks, %+v", looks, got)
-	}
-	w.were = func() ([]int, bool) { return []int{1}, false }
-	if got := lost(Now()); looks != 4 || len(got) != 1 || got[0].Count != 0 || len(w.young) != 0 {
-		t.Errorf("it is on completely, and followed anew: %d looks, %+v", looks, got)
-	}
-	w.were = func() ([]int, bool) { return nil, false }
-	if got := lost(Now()); got != nil {
-		t.Errorf("it is followed: %+v", got)
-	}
-	looks = 2
-	cpus, fails = append(cpus, cpu{2, 1}), unix.EMFILE
-	if got := lost(Now()); looks != 3 || len(got) != 1 || got[0].Count != 1 {
-		t.Errorf("one cannot be followed: %d looks, %+v", looks, got)
-	}
-	if got := lost(Now()); looks != 3 || got != nil {
-		t.Errorf("one could not be followed: %d looks, %+v", looks, got)
-	}
-	looked = w.looked
-	w.followAgain() // a second later
-	if got := lost(0); len(got) != 1 || got[0].Since != looked || got[0].Count != 0 {
-		t.Errorf("it still cannot be followed: %+v; the last look was at %d", got, looked)
-	}
-	fails = nil
-	w.followAgain()
-	if got := lost(0); len(got) != 1 || got[0].Count != 0 || w.failed {
-		t.Errorf("it is followed: %+v", got)
 	}
 }

@@ -64,8 +64,8 @@ const (
 // mostRecord is more than any record of ours takes: that of a mapping has a path of up to PATH_MAX.
 const mostRecord = 2 * unix.PathMax
 
-// read appends the records that the kernel has written. The kernel tells only with its next record how many it had no room for, so a
-// buffer that was full counts as a loss at once.
+// read appends the records that the kernel has written. The kernel tells only with its next record how many it had no room for, perhaps
+// much later, so there is a Lost event as soon as a buffer was full, and another one that has the count.
 func (r *ring) read(dst []Event) []Event {
 	head := atomic.LoadUint64((*uint64)(unsafe.Pointer(&r.mem[offHead])))
 	tail := (*uint64)(unsafe.Pointer(&r.mem[offTail]))
@@ -79,9 +79,6 @@ func (r *ring) read(dst []Event) []Event {
 		}
 		r.raw = r.take(r.raw[:0], at, size)
 		e, ok := decode(r.raw)
-		if e.Kind == Lost {
-			e.Since = r.last
-		}
 		if ok {
 			dst = append(dst, e)
 		}

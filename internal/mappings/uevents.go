@@ -11,7 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// uevents are what the kernel tells of devices. Of a CPU that was on and is off again nothing else is left.
+// uevents are what the kernel tells of devices: of a CPU as soon as it has been switched on completely, or off (device_online and
+// device_offline of drivers/base/core.c). Of one that was on and is off again nothing else is left. Network namespaces of other user
+// namespaces than the first are told nothing (uevent_net_init of lib/kobject_uevent.c).
 type uevents struct {
 	fd  int
 	buf []byte
@@ -30,19 +32,20 @@ func openUevents() (*uevents, error) {
 	return &uevents{fd, make([]byte, 16<<10)}, nil
 }
 
-// on returns the CPUs that were switched on since the last call. all says that there may be others.
-func (u *uevents) on() (numbers []int, all bool) {
+// read implements teller.
+func (u *uevents) read() (all []switched, missed bool) {
 	for {
-		n, _, err := unix.Recvfrom(u.fd, u.buf, 0)
+		n, from, err := unix.Recvfrom(u.fd, u.buf, 0)
 		switch {
 		case errors.Is(err, unix.ENOBUFS): // some did not find room
-			all = true
+			missed = true
 		case errors.Is(err, unix.EINTR):
 		case err != nil: // EAGAIN: there are no more
-			return numbers, all
+			return all, missed
 		default:
-			if number, ok := cpuOn(u.buf[:n]); ok {
-				numbers = append(numbers, number)
+			sender, ok := from.(*unix.SockaddrNetlink)
+			if s, is := parseSwitched(u.buf[:n]); is && ok && sender.Pid == 0 { // others than the kernel may send, too
+				all = append(all, s)
 			}
 		}
 	}
@@ -50,13 +53,19 @@ func (u *uevents) on() (numbers []int, all bool) {
 
 func (u *uevents) close() error { return unix.Close(u.fd) }
 
-// cpuOn returns which CPU a message says to be on: "online@/devices/system/cpu/cpu1" and lines that end in NULs.
-func cpuOn(message []byte) (number int, ok bool) {
+// mostNumber bounds the number of a CPU: NR_CPUS is less.
+const mostNumber = 1 << 16
+
+// parseSwitched reads a message of a CPU: "online@/devices/system/cpu/cpu1" and lines that end in NULs.
+func parseSwitched(message []byte) (s switched, ok bool) {
 	head, _, _ := bytes.Cut(message, []byte{0})
-	text, ok := bytes.CutPrefix(head, []byte("online@/devices/system/cpu/cpu"))
-	if !ok {
-		return 0, false
+	action, device, _ := bytes.Cut(head, []byte("@"))
+	number, ok := bytes.CutPrefix(device, []byte("/devices/system/cpu/cpu"))
+	s.on = string(action) == "online"
+	if !ok || !s.on && string(action) != "offline" {
+		return s, false
 	}
-	number, err := strconv.Atoi(string(text))
-	return number, err == nil
+	n, err := strconv.ParseUint(string(number), 10, 64)
+	s.number = int(n)
+	return s, err == nil && n < mostNumber
 }
