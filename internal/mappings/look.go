@@ -10,6 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// A buffer has what happens on one CPU.
+type buffer interface {
+	read(dst []Event) []Event
+	close() error
+}
+
 // A followed is a CPU that is followed while it is on.
 type followed struct {
 	buffer buffer

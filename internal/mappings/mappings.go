@@ -37,12 +37,6 @@ type Watcher struct {
 	done    sync.WaitGroup
 }
 
-// A buffer has what happens on one CPU.
-type buffer interface {
-	read(dst []Event) []Event
-	close() error
-}
-
 func openBuffer(number int) (buffer, error) { return openRing(number) }
 
 // Open follows all processes from now on. A CPU that is switched on later is followed within a second, and a Lost event says that

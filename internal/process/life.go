@@ -31,6 +31,9 @@ type life struct {
 	over      bool
 }
 
+// ownCode is how many bytes the mappings of a life may take, even if others take too many.
+const ownCode = 64 << 10
+
 // An array is the memory of mappings, which several lives may have.
 type array struct {
 	size   int // bytes

@@ -19,7 +19,6 @@ const (
 	mostReading = 10 * time.Second // for reading what is mapped at first
 	mostMapped  = 1 << 14          // pieces of code in one life
 	mostCode    = 128 << 20        // bytes that the pieces of all lives take
-	ownCode     = 64 << 10         // and of one, even if others take too many
 	largeCode   = mostCode / 2     // and of those that live, beyond ownCode of each: else they would have those forgotten that ended
 )
 
