@@ -288,9 +288,34 @@ func TestDoubtMany(t *testing.T) {
 	}
 }
 
+// TestDoubtExecuting: a process that executes another program maps nothing yet but the vsyscall page, which each process has. Only when
+// it does is it known what it maps.
+func TestDoubtExecuting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		root := fstest.MapFS{"proc/7/stat": {Data: []byte(stat("sh", 0, 0))}}
+		source := &told{{{Kind: mappings.Execed, PID: 7, TID: 7, Time: 10}, *mappedAt(11, 1, "/bin/sh"), {Kind: mappings.Lost, Since: 30, Time: 40}}}
+		l := newLives(fstest.MapFS{}, source)
+		l.root = root
+		for _, maps := range []string{"", "ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0 [vsyscall]\n"} { // arm64 has none
+			root["proc/7/maps"] = &fstest.MapFile{Data: []byte(maps)}
+			if l.update(0); !l.at(7, 50).doubtAt(50) || !l.doubts.open {
+				t.Errorf("%q: in doubt %v, to be compared again %v", maps, l.at(7, 50).doubtAt(50), l.doubts.open)
+			}
+			time.Sleep(time.Second)
+		}
+		root["proc/7/maps"] = &fstest.MapFile{Data: []byte("00001000-00002000 r-xp 00000000 fe:01 132 /bin/other\n")}
+		root["proc/7/stat"] = &fstest.MapFile{Data: []byte(stat("other", 1, 2))}
+		l.update(0)
+		if m, _ := l.at(7, math.MaxUint64).find(0x1008, math.MaxUint64); m == nil || m.file.path != "/bin/other" || !l.at(7, 50).doubtAt(50) {
+			t.Errorf("it maps %+v", m)
+		}
+	})
+}
+
 // TestDoubtThread: a process that goes on without its main thread has its maps by another one.
 func TestDoubtThread(t *testing.T) {
-	root := fstest.MapFS{"proc/7/maps": {}, "proc/7/task/7/stat": {Data: []byte(stat("sh", 0, 0))}, "proc/7/stat": {Data: []byte(stat("sh", 0, 0))},
+	ended := []byte("7 (sh) Z 0 0 0 0 0 4" + strings.Repeat(" 0", 25)) // with PF_EXITING
+	root := fstest.MapFS{"proc/7/maps": {}, "proc/7/task/7/stat": {Data: ended}, "proc/7/stat": {Data: ended},
 		"proc/7/task/9/maps": {Data: []byte("00001000-00002000 r-xp 00000000 fe:01 131 /bin/sh\n")}, "proc/7/task/9/stat": {Data: []byte(stat("sh", 1, 2))}}
 	source := &told{{{Kind: mappings.Execed, PID: 7, TID: 7, Time: 10}, *mappedAt(11, 1, "/bin/sh"), {Kind: mappings.Forked, PID: 7, TID: 9, Parent: 7, Time: 12, ParentShare: true},
 		{Kind: mappings.Ended, PID: 7, TID: 7, Time: 20}, {Kind: mappings.Lost, Since: 30, Time: 40}}}

@@ -4,6 +4,7 @@ package process
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"slices"
 	"strconv"
@@ -432,7 +433,10 @@ func (l *lives) compare(pid uint32) {
 	if known && last.doubtful == 0 || !known && l.count >= mostLives && len(l.ended) == 0 {
 		return
 	}
-	program, _ := l.program(pid)
+	program, ok := l.program(pid)
+	if !ok {
+		return
+	}
 	since := mappings.Now()
 	limit := max(l.doubts.slow[pid], leastReading)
 	maps, err := readSomeMaps(l.root, pid, limit)
@@ -440,7 +444,10 @@ func (l *lives) compare(pid uint32) {
 	switch {
 	case err == nil || cut:
 		delete(l.doubts.slow, pid)
-	case gone(err) || errors.Is(err, errNoMaps) || errors.Is(err, fs.ErrPermission):
+	case errors.Is(err, errNoMaps): // it executes another one, or is a thread of the kernel
+		l.doubts.open = l.doubts.open || known
+		return
+	case gone(err) || errors.Is(err, fs.ErrPermission):
 		return
 	default: // which is not for ever
 		if errors.Is(err, mapsReads.Late) {
@@ -449,7 +456,7 @@ func (l *lives) compare(pid uint32) {
 		l.doubts.open = true
 		return
 	}
-	if still, ok := l.program(pid); !ok || still != program { // it has executed another one meanwhile
+	if still, ok := l.program(pid); !ok || still != program || still.executing() { // it has executed another one meanwhile, or does
 		l.doubts.open = true
 		return
 	}
@@ -484,10 +491,24 @@ func (l *lives) slower(pid uint32, limit time.Duration) {
 	d.slow[pid] = min(limit, mostLocked)
 }
 
-// program returns what tells the program of a process from others that it executes.
+// program returns what tells the program of a process from others that it executes; ok is false if it ends or has ended.
 func (l *lives) program(pid uint32) (id identity, ok bool) {
-	stat, err := fs.ReadFile(l.root, procOf(pid)+"/stat")
-	if err != nil {
+	if id, ok = l.programIn(procOf(pid)); ok {
+		return id, true
+	}
+	others, _ := otherThreads(l.root, pid) // the main thread may have ended
+	for tid := range others {
+		if id, ok = l.programIn(fmt.Sprintf("%s/task/%d", procOf(pid), tid)); ok {
+			return id, true
+		}
+	}
+	return id, false
+}
+
+// programIn is program by the folder of a thread in /proc.
+func (l *lives) programIn(folder string) (id identity, ok bool) {
+	stat, err := fs.ReadFile(l.root, folder+"/stat")
+	if err != nil || exits(stat) {
 		return id, false
 	}
 	_, id, ok = parseStat(stat)

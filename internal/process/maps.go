@@ -126,6 +126,10 @@ func mappingAt(maps []mapping, addr uint64) *mapping {
 // makes a new address space at new random addresses.
 type identity struct{ code, stack string }
 
+// executing reports whether the address space is not complete yet, and has no code but the vsyscall page (load_elf_binary of
+// fs/binfmt_elf.c sets start_code when all is mapped).
+func (id identity) executing() bool { return id.code == "0" }
+
 // parseStat reads a thread's name and the identity of its address space from
 // /proc/PID/task/TID/stat. The name is in parentheses and may contain some itself.
 func parseStat(text []byte) (comm string, id identity, ok bool) {
