@@ -312,6 +312,30 @@ func TestDoubtExecuting(t *testing.T) {
 	})
 }
 
+// TestDoubtPart: of a program that was executed unseen, it may be seen what it mapped. A process that executes the first program again
+// then maps what it did before, and has not gone on with it.
+func TestDoubtPart(t *testing.T) {
+	vdsoAt := func(time, page uint64) mappings.Event { return *mappedAt(time, page, vdso) }
+	root := fstest.MapFS{"proc/7/maps": {Data: []byte("00001000-00002000 r-xp 00000000 fe:01 131 /bin/sh\n00900000-00901000 r-xp 00000000 00:00 0 [vdso]\n")}, "proc/7/stat": {Data: []byte(stat("sh", 1, 2))}}
+	source := &told{{{Kind: mappings.Execed, PID: 7, TID: 7, Time: 10}, *mappedAt(11, 1, "/bin/sh"), vdsoAt(12, 0x700),
+		{Kind: mappings.Lost, Since: 20, Time: 60}, *mappedAt(30, 1, "/bin/other"), vdsoAt(31, 0x800), *mappedAt(50, 1, "/bin/sh"), vdsoAt(51, 0x900)}}
+	l := newLives(fstest.MapFS{}, source)
+	l.root = root
+	l.update(0)
+	for time, path := range map[uint64]string{15: "/bin/sh", math.MaxUint64: "/bin/sh", 40: "", 51: ""} {
+		n, want := l.at(7, time), path != ""
+		m, _ := n.find(0x1008, time)
+		if n.doubtAt(time) == want || want && (m == nil || m.file.path != path) {
+			t.Errorf("at %d: in doubt %v, it maps %+v", time, n.doubtAt(time), m)
+		}
+	}
+	again := vdsoAt(70, 0x900) // as when its protection changes
+	before := l.count
+	if l.apply(&again); l.count != before {
+		t.Error("the vDSO where it is counts as another program")
+	}
+}
+
 // TestDoubtThread: a process that goes on without its main thread has its maps by another one.
 func TestDoubtThread(t *testing.T) {
 	ended := []byte("7 (sh) Z 0 0 0 0 0 4" + strings.Repeat(" 0", 25)) // with PF_EXITING

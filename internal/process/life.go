@@ -86,6 +86,14 @@ func (n *life) has(m *timed) bool {
 	return false
 }
 
+// executedAnother reports whether a new mapping says that the process has executed another program, unseen: the kernel maps the vDSO for
+// each program anew.
+func (n *life) executedAnother(m *timed) bool {
+	return m.file.path == vdso && slices.ContainsFunc(n.maps, func(old timed) bool {
+		return old.file.path == vdso && (old.end <= m.start || m.end <= old.start)
+	})
+}
+
 // find returns the mapping that an address was in at a time, the newest, and since when.
 func (n *life) find(addr, time uint64) (m *mapping, since uint64) {
 	for i := len(n.maps) - 1; i >= 0; i-- {

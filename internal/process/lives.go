@@ -211,9 +211,16 @@ func (l *lives) apply(e *mappings.Event) {
 			in = &life{from: e.Time}
 			l.begin(e.PID, in)
 		}
-		if m := mappedBy(e); !in.has(&m) {
-			l.add(in, m)
+		m := mappedBy(e)
+		if in.has(&m) {
+			break
 		}
+		if in.executedAnother(&m) {
+			in = &life{from: e.Time, executed: true} // of which more may have been mapped before
+			l.begin(e.PID, in)
+			l.doubtLife(in, e.Time)
+		}
+		l.add(in, m)
 		if e.Path == anonymous && l.keeper != nil {
 			l.keeper.generates(e.PID, in)
 		}
