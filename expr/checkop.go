@@ -202,6 +202,7 @@ func (c *checker) match(x *Binary, s Expr, pattern *String) (operand, bool) {
 	if other := regexpPart.FindString(pattern.Value); x.Op == OpMatch && other != "" {
 		c.doubt(pattern.Pos, "a glob matches whole names, and only * and ? stand for other characters", "this matches names with %s in them", other)
 	}
+	c.doubtGlob(x, s, pattern)
 	text, ok := c.asText(o)
 	if !ok {
 		return c.fault(CodeType, s.Span(), c.stringHint(o, pattern), "%s is not a string", typeName(o.t))

@@ -28,8 +28,11 @@ func (c *checker) doubtBinary(x *Binary, a, b operand) {
 	switch {
 	case ops[x.Op].class == classBitwise:
 		c.doubtPrecedence(x)
+	case ops[x.Op].class == classLogic:
+		c.doubtLiteral(x)
 	case x.Op.Comparison():
 		c.doubtErrno(x)
+		c.doubtUnit(x)
 		for _, s := range []side{{x.X, x.Op, a, b}, {x.Y, mirrored[x.Op], b, a}} {
 			if _, both := s.x.val.(*Const); both {
 				continue
@@ -70,6 +73,49 @@ func (c *checker) doubtPrecedence(x *Binary) {
 		l, m, r := c.textOf(y.X), c.textOf(y.Y), c.textOf(x.Y)
 		told(fmt.Sprintf("(%s %s %s) %s %s", l, y.Op, m, x.Op, r), fmt.Sprintf("%s %s (%s %s %s)", l, y.Op, m, x.Op, r), y.Op)
 	}
+}
+
+// doubtLiteral warns of x == 1 || 2, where 2 is a truth value by itself.
+func (c *checker) doubtLiteral(x *Binary) {
+	for _, side := range [][2]Expr{{x.X, x.Y}, {x.Y, x.X}} {
+		k, literal := unparen(side[0]).(*Int)
+		if !literal || k.Value == 0 {
+			continue
+		}
+		hint := ""
+		if y, ok := unparen(side[1]).(*Binary); ok && y.Op.Comparison() {
+			other := fmt.Sprintf("%s %s %s", c.textOf(y.X), y.Op, c.textOf(side[0]))
+			hint = fmt.Sprintf("write %s %s %s", c.textOf(side[1]), x.Op, other)
+		}
+		c.doubt(side[0].Span(), hint, "%s is always true", c.textOf(side[0]))
+	}
+}
+
+// leastDuration is the least number of nanoseconds that is likely to be meant as such.
+const leastDuration = 1000
+
+// doubtUnit warns of $duration > 10, which are nanoseconds. A literal with a unit is a long.
+func (c *checker) doubtUnit(x *Binary) {
+	for _, side := range [][2]Expr{{x.X, x.Y}, {x.Y, x.X}} {
+		name, ok := unparen(side[0]).(*Context)
+		k, literal := unparen(side[1]).(*Int)
+		if ok && literal && name.Name == "$duration" && !k.Long && k.Value > 0 && k.Value < leastDuration {
+			c.doubt(side[1].Span(), fmt.Sprintf("write the unit: %[1]dms, or %[1]dns", k.Value), "%[1]d is %[1]d nanoseconds", k.Value)
+		}
+	}
+}
+
+// doubtGlob warns of $comm == "nginx*", which holds for a name that ends with an asterisk. A text that
+// is * or ? alone would be of no use as a glob.
+func (c *checker) doubtGlob(x *Binary, s Expr, pattern *String) {
+	if x.Op == OpMatch || len(pattern.Value) < 2 || !strings.ContainsAny(pattern.Value, "*?") {
+		return
+	}
+	hint := fmt.Sprintf("%s ~ %s", c.textOf(s), c.textOf(pattern))
+	if x.Op == OpNe {
+		hint = "!(" + hint + ")"
+	}
+	c.doubt(pattern.Pos, "to match a glob write "+hint, "this compares with the text %s itself", c.textOf(pattern))
 }
 
 // doubtErrno warns of return == EINVAL. Kernel functions return -EINVAL.
