@@ -12,6 +12,7 @@ import (
 
 	"github.com/cilium/ebpf/btf"
 
+	"github.com/ksnoop/ksnoop/internal/errno"
 	"github.com/ksnoop/ksnoop/internal/glob"
 )
 
@@ -205,7 +206,7 @@ func (c *checker) match(x *Binary, s Expr, pattern *String) (operand, bool) {
 	c.doubtGlob(x, s, pattern)
 	text, ok := c.asText(o)
 	if !ok {
-		return c.fault(CodeType, s.Span(), c.stringHint(o, pattern), "%s is not a string", typeName(o.t))
+		return c.fault(CodeType, s.Span(), c.stringHint(s, o, pattern), "%s is not a string", typeName(o.t))
 	}
 	c.doubtLength(x, s, text, pattern.Value)
 	return value(typeInt, &Match{T: typeInt, Op: x.Op, X: text, Pattern: pattern.Value}), true
@@ -214,10 +215,21 @@ func (c *checker) match(x *Binary, s Expr, pattern *String) (operand, bool) {
 // regexpPart matches what means something in a regular expression or a shell's glob, and itself here.
 var regexpPart = regexp.MustCompile(`\[|\.\*|^\^|\$$`)
 
-// stringHint says how to turn o into something that can be compared with a string.
-func (c *checker) stringHint(o operand, pattern *String) string {
+// stringHint says how to turn o, the value of x, into something that can be compared with a string.
+func (c *checker) stringHint(x Expr, o operand, pattern *String) string {
 	arr, isArray := btf.UnderlyingType(o.t).(*btf.Array)
+	_, isErrno := errno.Number(strings.TrimPrefix(pattern.Value, "-"))
+	ms, _ := members(o.t)
+	texts := slices.IndexFunc(ms, func(m btf.Member) bool { return m.Name != "" && stringLike(operand{t: m.Type}) })
 	switch {
+	case isErrno && isResult(x):
+		return "an error has no quotes: -" + strings.TrimPrefix(pattern.Value, "-")
+	case texts >= 0:
+		of := c.textOf(x)
+		if _, prefixed := x.(*Unary); prefixed {
+			of = "(" + of + ")"
+		}
+		return fmt.Sprintf("its member %[1]s is a string: write %[2]s.%[1]s", ms[texts].Name, of)
 	case o.buffer != nil:
 		return "these are bytes; a string is an array of char, or str(p)"
 	case isPointer(o.t):

@@ -3,6 +3,7 @@
 package expr
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -115,7 +116,7 @@ func (c *checker) nameHint(name string, want *btf.Enum, unreadable error) string
 	if f, known := aggregators[name]; known {
 		return "it is a function: " + name + map[bool]string{true: "()", false: "(x)"}[f.most == 0]
 	}
-	if hint := c.argumentHint(name); hint != "" {
+	if hint := cmp.Or(stackHints[name], c.argumentHint(name)); hint != "" {
 		return hint
 	}
 	constant := constantName.MatchString(name)
@@ -169,14 +170,27 @@ func (c *checker) nameHint(name string, want *btf.Enum, unreadable error) string
 	return hint
 }
 
+// stackHints say what other tracers' names for what is a key or an option are here. It is never changed.
+var stackHints = map[string]string{
+	"kstack": "the option --stack shows stacks, count()[$stack] counts by them",
+	"ustack": "the option --ustack shows stacks, count()[$ustack] counts by them",
+	"func":   "each call is shown with its function; count()[$func] counts by it",
+}
+
 // returnNames are common names for a return value, in C and in other tracers.
 var returnNames = []string{"ret", "retval", "rval", "rv", "rc", "result", "retn", "$return", "$retval", "$ret"}
+
+// tracerNames are what other tracers call context values. It is never changed.
+var tracerNames = map[string]string{"nsecs": "$time", "elapsed": "$duration", "curtask": taskVar}
 
 // otherwiseCalled returns the language's word for a name that users of other tracers write:
 // return for ret, $pid for pid. It returns "" if there is none.
 func (c *checker) otherwiseCalled(name string) string {
 	if c.returns() && slices.Contains(returnNames, name) {
 		return "return"
+	}
+	if meant := tracerNames[strings.TrimPrefix(name, "$")]; meant != "" {
+		return meant
 	}
 	context := "$" + name
 	_, known := contextVars[context]

@@ -88,6 +88,11 @@ func syntaxError(text string, err error) *Error {
 		return e
 	}
 	at := perr.Position().Offset
+	if filter := bpftraceFilter.FindStringSubmatchIndex(text); filter != nil && at >= filter[3] {
+		e.Span, e.Msg = Span{filter[4], filter[5]}, "unexpected filter"
+		e.Hint = "a filter is a predicate in parentheses: " + text[filter[2]:filter[3]] + "(" + shortened(text[filter[4]:filter[5]]) + ")"
+		return e
+	}
 	_, n := utf8.DecodeRuneInString(text[at:])
 	e.Span = Span{at, at + n}
 	var unexpected *participle.UnexpectedTokenError
@@ -138,19 +143,21 @@ func syntaxHint(text string, tok lexer.Token) string {
 	before := text[:tok.Pos.Offset]
 	open := strings.Count(before, "(") - strings.Count(before, ")")
 	trimmed := strings.TrimRight(before, " \t")
-	ours, bare := otherOperator(text, tok), bareString(text, tok)
+	ours, bare := otherOperator(text, tok), bareString(text, tok.Pos.Offset)
 	operator := trimmed[len(strings.TrimRight(trimmed, "|&=~<>+-*/%!")):]
 	switch {
 	case strings.Contains(before, "(:") && !strings.Contains(before, ")"):
 		return `write types only, as in "*(:struct sk_buff *, return int)"`
 	case ours != "":
 		return ours
+	case fraction.MatchString(text[len(strings.TrimRight(before, "0123456789.")):]):
+		return "numbers are whole here"
 	case tok.Value == "by":
 		return "keys stand in brackets: count()[$comm]"
 	case timeUnit.MatchString(tok.Value) && trimmed != "" && trimmed[len(trimmed)-1] >= '0' && trimmed[len(trimmed)-1] <= '9':
 		return "no blank stands before the unit: 10" + tok.Value
 	case bare != "":
-		return "a string stands in double quotes: " + strconv.Quote(shortened(bare))
+		return quotesHint(bare)
 	case trimmed == "":
 		return `a SPEC begins with a function, as in "vfs_read(count > 4096)"`
 	case tok.Value == ")" && !strings.Contains(before, "("):
@@ -160,7 +167,11 @@ func syntaxHint(text string, tok lexer.Token) string {
 		if strings.Count(items, ")") > strings.Count(items, "(") {
 			items = strings.TrimSuffix(strings.TrimRight(items, " \t"), ")")
 		}
-		return "items stand in parentheses: " + trimmed + "(" + shortened(items) + ")"
+		hint := "items stand in parentheses: " + trimmed + "(" + shortened(items) + ")"
+		if listOfNames.MatchString(text) {
+			hint += "; " + apartHint(text)
+		}
+		return hint
 	case !tok.EOF() && open <= 0:
 		return `nothing may follow the closing ")"; another function is another SPEC`
 	case tok.Value == ")" && fewInContainerOf(before):
@@ -185,6 +196,9 @@ func syntaxHint(text string, tok lexer.Token) string {
 	}
 	return ""
 }
+
+// bpftraceFilter matches a probe with a filter as bpftrace has it, and what is done behind it.
+var bpftraceFilter = regexp.MustCompile(`^\s*([^\s()]+)\s+/\s*(.+?)\s*/\s*(?:\{.*)?$`)
 
 // fewInContainerOf reports whether a text ends in a container_of that lacks arguments.
 func fewInContainerOf(text string) bool {
@@ -223,15 +237,27 @@ func otherOperator(text string, tok lexer.Token) string {
 // unquoted matches what is compared with something that begins as a path or a glob does.
 var unquoted = regexp.MustCompile(`(?:~|[=!]=)\s*([*/.][^\s,()"&|]*)`)
 
-// bareString returns the string at tok that lacks its quotes, as in $comm ~ *.conf.
-func bareString(text string, tok lexer.Token) string {
-	for _, at := range unquoted.FindAllStringSubmatchIndex(text, -1) {
-		if at[2] <= tok.Pos.Offset && tok.Pos.Offset <= at[3] {
+// unquotedName matches a glob that begins with a name.
+var unquotedName = regexp.MustCompile(`~\s*(\w+[*?][^\s,()"&|]*)`)
+
+// bareString returns the string at an offset that lacks its quotes, as in $comm ~ *.conf.
+func bareString(text string, offset int) string {
+	globs := unquotedName.FindAllStringSubmatchIndex(text, -1)
+	for _, at := range append(globs, unquoted.FindAllStringSubmatchIndex(text, -1)...) {
+		if at[2] <= offset && offset <= at[3] {
 			return text[at[2]:at[3]]
 		}
 	}
 	return ""
 }
+
+// quotesHint says how to write a string that lacks its quotes.
+func quotesHint(bare string) string {
+	return "a string stands in double quotes: " + strconv.Quote(shortened(bare))
+}
+
+// fraction matches a number with a point, which the parser takes for several tokens.
+var fraction = regexp.MustCompile(`^[0-9]+\.[0-9]`)
 
 // timeUnit matches the units of durations.
 var timeUnit = regexp.MustCompile(`^(?:ns|us|ms|s|m|h)$`)
@@ -270,6 +296,9 @@ func lexicalError(text string, at int, e *Error) {
 	default:
 		char, size := utf8.DecodeRuneInString(rest)
 		e.Msg, e.Hint = "unexpected "+strconv.Quote(rest[:size]), typeset[char] // \xff of what is no UTF-8
+		if bare := bareString(text, at); bare != "" {
+			e.Hint = quotesHint(bare)
+		}
 	}
 }
 
@@ -281,7 +310,7 @@ var typeset = map[rune]string{
 	'‘': charHint, '’': charHint, '‚': charHint,
 	'≤': `write "<="`, '≥': `write ">="`, '≠': `write "!="`, '×': `write "*"`, '→': `write "->"`,
 	'\u00a0': "this is not the space that the space bar types",
-	'{':      "items stand in parentheses: vfs_read(count)", '@': "there are no maps: count()[$comm] counts by a key", ';': `items are separated by ","`,
+	'{':      "items stand in parentheses: vfs_read(count)", '@': "there are no maps: count()[$comm] counts by a key", '?': "there is no ?:", ';': `items are separated by ","`,
 }
 
 const (
@@ -407,6 +436,9 @@ func (b *builder) kind(sel *Selector, kind, rest string) (name string) {
 		hint := otherKinds[kind]
 		if hint != "" {
 			hint = strings.ReplaceAll(hint, "NAME", rest)
+			if items := strings.TrimSpace(b.text[sel.Span.End:]); len(items) > len("()") && len(items) <= drawWidth { // they say what is wanted of the return
+				hint = strings.Replace(hint, "(return)", items, 1)
+			}
 		} else if hint = suggest.Hint(kind, slices.Values(kindNames[1:])); hint == "" {
 			hint = fmt.Sprintf("there are %s:; a tracepoint is %q, a module's function %q", strings.Join(kindNames[1:], ": "), "tp:"+kind+":"+rest, rest+"["+kind+"]")
 		}
