@@ -34,7 +34,7 @@ const defaultMaxCPU = 0.25
 
 func (f *controlFlags) add(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.duration, "for", 0, "stop after this `TIME`, as 10s")
-	flags.StringVar(&f.rate, "rate", "", "at most so many calls in a time, `N/s`, N/m or N/h; the rest is counted")
+	flags.StringVar(&f.rate, "rate", "", "at most so many calls in a time, `N/s`, N/m or N/h, or N for a second; the rest is counted")
 	flags.DurationVar(&f.latency, "latency", defaultLatency, "print a call at most `TIME` after it was made: longer, to print many at once")
 	f.maxCPU.share = defaultMaxCPU
 	flags.Var(&f.maxCPU, "max-cpu", maxCPUUsage)

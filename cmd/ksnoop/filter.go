@@ -46,7 +46,7 @@ func (f *filterFlags) add(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.uids, "uid", nil, "only calls made by this `USER`, a name or a number (repeatable)")
 	flags.StringVar(&f.cgroup, "cgroup", "", "only calls made in this control group or below it, `PATH`")
 	addContainers(flags, &f.in)
-	flags.StringVar(&f.kubelet, "kubelet", "", "ask the kubelet for names of pods and containers that files do not have, at this `URL`")
+	flags.StringVar(&f.kubelet, "kubelet", "", "ask the kubelet for names of pods and containers that files do not have, at this `URL` (default "+kubelet.Default+")")
 	flags.Lookup("kubelet").NoOptDefVal = kubelet.Default
 	flags.BoolVar(&f.noIRQ, "no-irq", false, "leave out calls that an interrupt makes while a task runs")
 }

@@ -67,6 +67,8 @@ func nearestFlag(c *cobra.Command, err error) error {
 		return notASCII(c, letters)
 	case short:
 		err = fmt.Errorf("there is no option -%s", name)
+	default:
+		err = fmt.Errorf("there is no option --%s", name)
 	}
 	if word := forgotten(c); word != "" {
 		err = fmt.Errorf("%w; if %s is the command to run, it stands behind --", err, word)

@@ -84,7 +84,7 @@ func TestBadInput(t *testing.T) {
 		{"parentheses", []string{"vfs_read(" + strings.Repeat("(", 100_000)}, []string{"the limit is 8192"}},
 		{"parentheses below the limit", []string{"vfs_read(" + strings.Repeat("(", 8000)}, []string{"nested more than 64 deep"}},
 		{"unary below the limit", []string{"vfs_read(" + strings.Repeat("!", 8000)}, []string{"nested more than 64 deep"}},
-		{"unknown flag", []string{"trace", "--nope", "vfs_read"}, []string{"unknown flag: --nope"}},
+		{"unknown flag", []string{"trace", "--nope", "vfs_read"}, []string{"there is no option --nope"}},
 		{"flag that is no number", []string{"-p", "abc", "vfs_read"}, []string{"-p", "abc"}},
 		{"ring buffer of no size", []string{"--ringbuf", "3M", "vfs_read"}, []string{"power of two"}},
 		{"ring buffer", []string{"--ringbuf", "lots", "vfs_read"}, []string{"write 512K or 4M"}},

@@ -126,7 +126,7 @@ func manPage(c *cobra.Command) (name string, page []byte) {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%% %s 1 \"\" ksnoop ksnoop\n# NAME\n%s - %s\n", strings.ToUpper(name), name, markdown(c.Short))
 	if c.Runnable() {
-		fmt.Fprintf(&b, "\n# SYNOPSIS\n**%s** %s\n", c.CommandPath(), markdown(strings.TrimPrefix(c.UseLine(), c.CommandPath()+" ")))
+		fmt.Fprintf(&b, "\n# SYNOPSIS\n**%s** %s\n", c.CommandPath(), markdown(strings.TrimPrefix(useLine(c), c.CommandPath()+" ")))
 	}
 	if c.Long != "" {
 		fmt.Fprintf(&b, "\n# DESCRIPTION\n%s\n", markdown(c.Long))

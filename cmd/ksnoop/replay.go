@@ -61,7 +61,7 @@ without parentheses shows all that was recorded of a function.`),
 	f.output.otlp.wait = true
 	flags.BoolVar(&f.info, "info", false, "print what is in the recording instead: kernel, SPECs, functions, times, losses, sizes")
 	flags.IntVar(&f.whyRun, "run", 0, "show the `N`th run of a recording of ksnoop why, and not its page")
-	flags.Uint64VarP(&f.count, "count", "c", 0, "stop after `N` records or sessions")
+	flags.Uint64VarP(&f.count, "count", "c", 0, "stop after `N` records or sessions, 0 for no end")
 	flags.BoolVar(&f.compact, "compact", false, compactUsage)
 	flags.BoolVar(&f.stats, "stats", false, statsUsage)
 	flags.Var(&f.expect, "expect", expectUsage)

@@ -111,7 +111,7 @@ func newTrace(status *int) (*traceFlags, *cobra.Command) {
 	f.filters.add(flags)
 	flags.Var(&f.user, "user", "run COMMAND as this `USER[:GROUP]`, names or numbers, and not as whom ksnoop runs as")
 	f.control.add(flags)
-	flags.VarP(countFlag{&f.count, &f.session.presets}, "count", "c", "stop after so many records or sessions; or, as with retsnoop, a preset: see --preset")
+	flags.VarP(countFlag{&f.count, &f.session.presets}, "count", "c", "stop after so many records or sessions, 0 for no end; or, as with retsnoop, a preset: see --preset")
 	f.summing.add(flags)
 	f.session.add(flags)
 	addRetsnoop(flags, &f.configHelp)
@@ -122,7 +122,7 @@ func newTrace(status *int) (*traceFlags, *cobra.Command) {
 	f.record.add(flags)
 	f.redact.add(flags)
 	f.output.add(flags, "with --record or -o: replace FILE if it exists")
-	flags.StringVar(&f.dryRun, "dry-run", "", "check names and types, list what would be traced and what not, and attach nothing; with `HOW` load, also let the kernel check the programs")
+	flags.StringVar(&f.dryRun, "dry-run", "", "check names and types, list what would be traced and what not, and attach nothing; `HOW` is list, the default, or load, which also lets the kernel check the programs")
 	flags.Lookup("dry-run").NoOptDefVal = dryRunList
 	flags.StringArrayVarP(&f.deny, "deny", "d", nil, "leave out functions that match this `SELECTOR` (repeatable)")
 	f.method = "auto"

@@ -20,7 +20,7 @@ type flagGroup struct {
 // command ksnoop itself: all of its options are those of trace.
 var flagGroups = map[string][]flagGroup{
 	"ksnoop": {
-		{"Common flags of trace", "pid comm count for stack entry allow capture-args format output record"},
+		{"Common options of trace", "pid comm count for stack entry allow capture-args format output record"},
 	},
 	"trace": {
 		{"Which calls", "pid comm count for rate tid uid cgroup container pod kubelet follow not-pid not-comm deny no-irq inlined user"},
@@ -56,7 +56,7 @@ var flagGroups = map[string][]flagGroup{
 
 // usageTemplate is cobra's, with groups of options. A command without groups has one.
 const usageTemplate = `Usage:{{if .Runnable}}
-  {{.UseLine}}{{end}}{{if .HasAvailableSubCommands}}
+  {{useLine .}}{{end}}{{if .HasAvailableSubCommands}}
   {{.CommandPath}} [command]{{end}}{{if .HasExample}}
 
 Examples:
@@ -68,13 +68,24 @@ Commands:{{range .Commands}}{{if .IsAvailableCommand}}
 Pages of help:{{range .Commands}}{{if .IsAdditionalHelpTopicCommand}}
   {{$.CommandPath}} help {{rpad .Name 9}} {{.Short}}{{end}}{{end}}{{end}}{{flagUsages .}}{{if .HasAvailableSubCommands}}
 
-"{{.CommandPath}} trace --help" lists all flags, "{{.CommandPath}} help COMMAND" explains a command or a page.{{end}}
+"{{.CommandPath}} trace --help" lists all options, "{{.CommandPath}} help COMMAND" explains a command or a page.{{end}}
 `
 
 // setUsage has a command and those below it list their options in groups.
 func setUsage(root *cobra.Command) {
 	cobra.AddTemplateFunc("flagUsages", flagUsages)
+	cobra.AddTemplateFunc("useLine", useLine)
 	root.SetUsageTemplate(usageTemplate)
+}
+
+// useLine returns cobra's line with options where they are usually typed, before a COMMAND.
+func useLine(c *cobra.Command) string {
+	line, has := strings.CutSuffix(c.UseLine(), " [flags]")
+	if !has {
+		return line
+	}
+	path := c.CommandPath()
+	return path + " [OPTION]..." + strings.TrimPrefix(line, path)
 }
 
 // flagUsages returns the options of a command. On a terminal, lines are as wide as that.
@@ -98,7 +109,7 @@ func flagUsages(c *cobra.Command) string {
 }
 
 // optionalValue is how pflag lists the value of an option that may go without one.
-var optionalValue = regexp.MustCompile(` [A-Z]+\[="?[a-z_]+"?\] *`)
+var optionalValue = regexp.MustCompile(` [A-Z]+\[="?[a-z_]+[^" \]]*"?\] *`)
 
 // behindEquals writes it as one has to type it, as wide as it was.
 func behindEquals(listed string) string {
@@ -124,9 +135,9 @@ func groupedFlags(c *cobra.Command) (all []listedGroup) {
 		}
 		all = append(all, listed)
 	}
-	rest := listedGroup{title: "Flags"}
+	rest := listedGroup{title: "Options"}
 	if len(all) > 0 {
-		rest.title = "Other flags"
+		rest.title = "Other options"
 	}
 	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 		if !grouped[f.Name] && (c.HasParent() || f.Name == "help" || f.Name == "version") {

@@ -64,11 +64,14 @@ func TestHelpShort(t *testing.T) {
 
 // TestHelpOfHelp: what the library would print is ours.
 func TestHelpOfHelp(t *testing.T) {
-	if help, _, _ := ran("help", "help"); !strings.HasPrefix(help, "help explains a command, or shows a page.\n\nUsage:\n  ksnoop help [COMMAND | PAGE] [flags]\n") {
+	if help, _, _ := ran("help", "help"); !strings.HasPrefix(help, "help explains a command, or shows a page.\n\nUsage:\n  ksnoop help [OPTION]... [COMMAND | PAGE]\n") {
 		t.Error(help)
 	}
-	if help, _, _ := ran("why", "--help"); strings.Contains(help, "[flags]") {
-		t.Error(help) // options stand before the COMMAND
+	for _, name := range []string{"trace", "why"} {
+		help, _, _ := ran(name, "--help")
+		if !strings.Contains(help, "\n  ksnoop "+name+" [OPTION]... ") || strings.Contains(help, "[flags]") {
+			t.Error(help) // options stand before the COMMAND
+		}
 	}
 }
 
