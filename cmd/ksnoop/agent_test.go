@@ -64,6 +64,8 @@ func TestAgentFile(t *testing.T) {
 		{"  a: {specs: [vfs_read], output: /x, force: true, kubelet: 'ftp://x'}", "2:51: request a: --kubelet: the URL has the form https://127.0.0.1:10250/pods"},
 		{"  a: {specs: [vfs_read], output: /x, force: true, kubelet: true}", ""},
 		{"  a: {specs: [vfs_read(count ==)], output: /x, force: true}", `2:32: unexpected ")"; a value is missing after "=="`},
+		{"  a: {specs: [vfs_read(count, return)], output: /x, force: true}", `2:15: "vfs_read(count" is a part of a SPEC: in a list in brackets, a SPEC with a comma stands in quotation marks: ['vfs_read(count, return)']`},
+		{"  a: {specs: ['vfs_read(count, return)', vfs_write], output: /x, force: true}", ""},
 	} {
 		f := agentFlags{file: written(t, "requests:\n"+c.requests+"\n")}
 		_, err := f.read()
@@ -77,6 +79,15 @@ func TestAgentFile(t *testing.T) {
 	dir := agentFlags{file: t.TempDir()}
 	if _, err := dir.read(); err == nil || statusOf(err) != exitUsage {
 		t.Errorf("a directory: %v", err)
+	}
+}
+
+// TestAgentFaultLines: each fault of a file is a message.
+func TestAgentFaultLines(t *testing.T) {
+	file := written(t, "requests:\n  a: {specs: [vfs_read(count, return)], output: /x, force: 1}\n  b: {specs: [{}]}\n")
+	stdout, stderr, status := ran("agent", "--check", "--config", file)
+	if n := strings.Count(stderr, "\nksnoop: "+file+":"); status != exitUsage || stdout != "" || !strings.HasPrefix(stderr, "ksnoop: "+file+":2:15: ") || n != 2 || n+1 != strings.Count(stderr, "\n") {
+		t.Errorf("status %d, %q, %q", status, stdout, stderr)
 	}
 }
 
@@ -352,7 +363,7 @@ func TestAgentFailsUnread(t *testing.T) {
 	kill := time.AfterFunc(livetest.Patience(20*time.Second), func() { _ = c.Process.Kill() })
 	defer kill.Stop()
 	end := time.Now().Add(livetest.Patience(10 * time.Second))
-	for said := 0; said < size; time.Sleep(time.Millisecond) {
+	for said := 0; said < size-size/8; time.Sleep(time.Millisecond) { // then there is no room for another message
 		if said, err = unix.IoctlGetInt(int(read.Fd()), unix.TIOCINQ); err != nil || time.Now().After(end) {
 			t.Fatalf("it has said %d bytes, %v", said, err)
 		}

@@ -219,7 +219,11 @@ func (f *diffFlags) choose(runs []*diff.Run) (good, bad *diff.Run, err error) {
 	}
 	good, bad = runs[0], runs[1]
 	if good.Sessions != bad.Sessions {
-		return nil, nil, usagef("one of %s and %s has sessions and the other one calls", good.Name, bad.Name)
+		sessions, calls := good, bad
+		if bad.Sessions {
+			sessions, calls = bad, good
+		}
+		return nil, nil, usagef("%s has sessions, and %s has calls", sessions.Name, calls.Name)
 	}
 	if good.Sessions && good.Traced != bad.Traced && good.Calls > 0 && bad.Calls > 0 {
 		return nil, nil, usagef("one of %s and %s was recorded with -T and has all calls of its sessions, the other one was not", good.Name, bad.Name)

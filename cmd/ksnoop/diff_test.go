@@ -142,7 +142,7 @@ func TestDiffTrouble(t *testing.T) {
 		args []string
 		want string
 	}{
-		{nil, "diff takes a FILE"},
+		{nil, "diff takes two recordings, GOOD and BAD, or one"},
 		{[]string{"-"}, "diff reads files"},
 		{[]string{"none.ks"}, "none.ks: no such file"},
 		{[]string{t.TempDir()}, "is a directory"},
@@ -150,7 +150,7 @@ func TestDiffTrouble(t *testing.T) {
 		{[]string{good, "none.ks"}, "none.ks: no such file"},
 		{[]string{good}, "has 1 call, of which none failed: give another"},
 		{[]string{recordedSessions}, "sessions that succeed are recorded with -S"},
-		{[]string{good, recordedSessions}, "has sessions and the other one calls"},
+		{[]string{good, recordedSessions}, recordedSessions + " has sessions, and " + good + " has calls"},
 		{[]string{"--nth", "3", good, good}, "good.ks has 1 call, and call 3 is asked for\n"},
 		{[]string{"-", good}, "ksnoop: diff reads files: give the name of a recording in place of -\n"},
 		{[]string{"--nth", "0", good, good}, "--nth counts from 1"},

@@ -41,7 +41,7 @@ func TestDoctorTypes(t *testing.T) {
 	for file, want := range map[string]string{
 		"/sys/kernel/btf/vmlinux": "\ntypes of --btf             yes      those of this kernel\n",
 		typesFile(t):              "\ntypes of --btf             no       --btf ",
-		"/dev/null":               "\ntypes of --btf             no       /dev/null: types are read from a regular file only",
+		"/dev/null":               "\ntypes of --btf             no       --btf: /dev/null: types are read from a regular file only",
 	} {
 		stdout, stderr, status := ran("doctor", "--btf", file)
 		if status != 0 || stderr != "" || !strings.Contains(stdout, want) {

@@ -87,6 +87,9 @@ func optionHint(c *cobra.Command, name string, short bool) string {
 	if c.HasParent() && (name == "version" || short && name == "V") {
 		return "for the version write ksnoop --version"
 	}
+	if c.Name() == "why" && (name == "only-errors" || short && name == "x") {
+		return "why selects errors by --errno"
+	}
 	// These two are the ones that are taken for each other. Where both have the option, trace is the usual one.
 	for _, other := range []string{"trace", "replay"} {
 		sub, _, _ := c.Root().Find([]string{other}) // both exist

@@ -47,14 +47,14 @@ func (f *kernelFlags) view() (*kernel.View, func() error, error) {
 	}
 	file, err := openTypes(f.btf)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, fmt.Errorf("--btf: %w", err)
 	}
 	var base io.ReaderAt
 	module := ""
 	if f.base != "" {
 		b, err := openTypes(f.base)
 		if err != nil {
-			return nil, nil, errors.Join(err, file.Close())
+			return nil, nil, errors.Join(fmt.Errorf("--base: %w", err), file.Close())
 		}
 		base, module = b, strings.TrimSuffix(filepath.Base(f.btf), ".ko")
 	}
@@ -98,7 +98,7 @@ func (f *kernelFlags) running() (*kernel.View, error) {
 	}
 	file, err := openTypes(f.btf)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("--btf: %w", err)
 	}
 	defer file.Close()
 	v, err := kernel.OpenTyped(os.DirFS("/"), file)

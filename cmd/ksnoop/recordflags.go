@@ -56,6 +56,8 @@ func (f *recordFlags) check(out *outputFlags, command []string) error {
 		return usagef("--record alone prints nothing: -o, --format and --summary go with --print beside it")
 	case f.file == "-":
 		return usagef("--record -: write /dev/stdout, or ./- for a file of that name")
+	case f.file != "" && f.rotate.size == "" && isDir(f.file):
+		return usagef("--record %s: it is a directory; --rotate SIZE makes recordings in one", f.file)
 	case out.file != "" && sameFile(f.file, out.file):
 		return usagef("--record and -o name the same file, %s", f.file)
 	case toStdout && unseen(unix.Stdout):
@@ -66,6 +68,12 @@ func (f *recordFlags) check(out *outputFlags, command []string) error {
 		return usagef("--record %s does not go with a command, which writes there, too", f.file)
 	}
 	return nil
+}
+
+// isDir reports whether a name is that of a directory.
+func isDir(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.IsDir()
 }
 
 // sameFile reports whether two names are those of one regular file, which may not be there yet.

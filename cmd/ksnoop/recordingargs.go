@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/record"
 )
 
@@ -27,6 +28,9 @@ func recordings(args []string) int {
 // checkRecordings refuses arguments of a command of which the first n, and no others, can be names of
 // recordings.
 func checkRecordings(command string, args []string, n int) error {
+	if len(args) == 0 && command == "diff" {
+		return usagef("diff takes two recordings, GOOD and BAD, or one; ksnoop trace --record FILE makes them")
+	}
 	if len(args) == 0 {
 		return usagef("%s takes a FILE, which ksnoop trace --record FILE has made", command)
 	}
@@ -38,8 +42,12 @@ func checkRecordings(command string, args []string, n int) error {
 	}
 	for _, name := range args[:n] {
 		info, err := os.Stat(name)
-		if errors.Is(err, fs.ErrNotExist) && strings.Contains(name, "(") {
+		missing := errors.Is(err, fs.ErrNotExist)
+		if missing && strings.Contains(name, "(") {
 			return usagef("there is no file %s; a FILE stands before SPECs", name)
+		}
+		if _, err := expr.Parse(name); missing && err == nil && name != "-" && !strings.ContainsAny(name, "./") {
+			return usagef("there is no file %s; if it is a SPEC, write the recording first: ksnoop %s FILE %s", name, command, name)
 		}
 		if err == nil && info.IsDir() {
 			return fmt.Errorf("%s is a directory; name the recordings in it: %s", name, filepath.Join(name, "*.ks"))

@@ -100,6 +100,9 @@ func (f *replayFlags) run(c *cobra.Command, args []string) error {
 	if asked, err := f.output.fields.list(c.OutOrStdout()); asked {
 		return err
 	}
+	if n := c.ArgsLenAtDash(); n > 0 && n < len(args) {
+		return usagef("%s runs no command: %q", c.Name(), args[n])
+	}
 	n := recordings(args)
 	if err := checkRecordings(c.Name(), args, n); err != nil {
 		return err

@@ -91,6 +91,9 @@ func (attachFlag) Type() string { return "METHOD" }
 
 // Set implements pflag.Value.
 func (f attachFlag) Set(s string) error {
+	if s == "kprobe.multi" || s == "kprobe.session" { // the kernel's names
+		s = strings.TrimPrefix(s, "kprobe.")
+	}
 	*f.method, *f.asked = s, append(*f.asked, s)
 	return nil
 }

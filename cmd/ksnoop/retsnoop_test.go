@@ -26,6 +26,8 @@ func TestRetsnoopOptions(t *testing.T) {
 		{"--allow-errors EINVAL --deny-errors ENOMEM f", "only-errors=[EINVAL] except-errors=[ENOMEM]", "f"},
 		{"--kernel v f", "vmlinux=v", "f"},
 		{"--kprobes-multi f", "attach=multi", "f"},
+		{"--attach kprobe.multi f", "attach=multi", "f"},
+		{"--attach=kprobe.session f", "attach=session", "f"},
 		{"-C bpf.ringbuf-size=8388608 -C bpf.sessions-size=4096 f", "ringbuf=8388608 sessions=4096", "f"},
 		{"-C stacks.symb-mode=linenum f", "symbolize=line", "f"},
 		{"-C stacks.symb-mode=I f", "symbolize=inlines", "f"},

@@ -16,6 +16,7 @@ import (
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/errno"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/suggest"
 	"github.com/ksnoop/ksnoop/internal/trace"
 )
 
@@ -65,7 +66,12 @@ var sessionOnly = [...]string{"allow", "inject", "trace", "capture-args", "succe
 func (f *sessionFlags) check(flags *pflag.FlagSet) error {
 	if !f.wanted() {
 		for _, name := range slices.Concat(sessionOnly[:], lookOnly[:]) {
-			if flag := flags.Lookup(name); flag != nil && flag.Changed {
+			flag := flags.Lookup(name)
+			switch {
+			case flag == nil || !flag.Changed:
+			case name == "only-errors":
+				return usagef("%s goes with -e: which functions open a session; of calls write a predicate, such as f(return == -ENOENT)", spelling(flag))
+			default:
 				return usagef("%s goes with -e: which functions open a session", spelling(flag))
 			}
 		}
@@ -107,6 +113,9 @@ func (f *sessionFlags) settings() (s sessionSettings, err error) {
 	}
 	if len(only) < len(f.only) {
 		s.only = nil // all errors
+	}
+	if slices.ContainsFunc(f.except, func(list string) bool { return strings.EqualFold(list, "any") }) {
+		return s, usagef("-X any: -X takes single errors; -S also shows sessions that did not fail")
 	}
 	if s.except, err = parseErrors("-X", f.except); err != nil {
 		return s, err
@@ -181,7 +190,16 @@ func parseErrno(s string) (uint16, error) {
 	if n, err := strconv.ParseUint(name, 10, 16); err == nil && n >= 1 && n <= 4095 {
 		return uint16(n), nil
 	}
-	return 0, fmt.Errorf("%q is no error: write EINVAL, a number from 1 to 4095, or NULL", s)
+	return 0, fmt.Errorf("%q is no error%s: write EINVAL, a number from 1 to 4095, or NULL", s, meantError(name))
+}
+
+// meantError asks whether another error was meant by a name; it is empty if there is none that is near.
+func meantError(name string) string {
+	near := suggest.Nearest(name, slices.Values(errno.All()))
+	if near == "" {
+		return ""
+	}
+	return " (did you mean " + near + "?)"
 }
 
 // parseLonger reads a time of which milliseconds are the unit.

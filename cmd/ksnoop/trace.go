@@ -10,6 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -162,6 +163,10 @@ func (f *traceFlags) agree(flags *pflag.FlagSet, args *[]string) error {
 		return err
 	}
 	f.asked = asked(flags)
+	if len(*args) == 0 && !f.session.wanted() && len(f.command) > 0 {
+		words := strings.Join(f.command, " ")
+		return usagef("no SPEC given; to find why a command fails: ksnoop why -- %s; to trace its system calls: ksnoop 'syscall:*' -- %s", words, words)
+	}
 	if len(*args) == 0 && !f.session.wanted() {
 		return usagef("no SPEC given; try: ksnoop trace 'vfs_read(count > 4096)', or ksnoop --help")
 	}

@@ -151,7 +151,7 @@ func (f *whyFlags) check(flags *pflag.FlagSet) error {
 	}
 	n, err := parseErrno(f.errno)
 	if err != nil || n == 0 {
-		return usagef("--errno %s: it is no error: write EINVAL, or a number from 1 to 4095", f.errno)
+		return usagef("--errno %s: it is no error%s: write EINVAL, or a number from 1 to 4095", f.errno, meantError(strings.ToUpper(f.errno)))
 	}
 	f.wish.Errno = uint64(n)
 	return nil

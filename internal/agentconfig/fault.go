@@ -32,14 +32,21 @@ const maxFaults = 20
 // Error returns a line for each fault.
 func (l Faults) Error() string {
 	var lines []string
-	for i, f := range l {
-		if i == maxFaults {
-			lines = append(lines, fmt.Sprintf("and %d more", len(l)-i))
-			break
-		}
-		lines = append(lines, f.Error())
+	for _, err := range l.Unwrap() {
+		lines = append(lines, err.Error())
 	}
 	return strings.Join(lines, "\n")
+}
+
+// Unwrap returns the faults that are printed, each of which is a message.
+func (l Faults) Unwrap() (all []error) {
+	for i, f := range l {
+		if i == maxFaults {
+			return append(all, fmt.Errorf("and %d more", len(l)-i))
+		}
+		all = append(all, f)
+	}
+	return all
 }
 
 // sorted returns faults in the order of the file, nil if there are none.

@@ -178,7 +178,11 @@ func (s Support) Why() error {
 type unsupported struct{ lacks Capability }
 
 func (e unsupported) Error() string {
-	return fmt.Sprintf("%s is not supported by this kernel: it takes %s", e.lacks, e.lacks.takes(runtime.GOARCH))
+	what := "%s is not supported by this kernel: it takes %s"
+	if e.lacks == CapBranchSnapshot { // records
+		what = "%s are not supported by this kernel: they take %s"
+	}
+	return fmt.Sprintf(what, e.lacks, e.lacks.takes(runtime.GOARCH))
 }
 
 func (unsupported) Unwrap() error { return ebpf.ErrNotSupported }

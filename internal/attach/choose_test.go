@@ -16,10 +16,11 @@ import (
 func TestRefusal(t *testing.T) {
 	lacks := fmt.Errorf("load program: invalid argument: Tracing programs must provide btf_id: %w", ebpf.ErrNotSupported)
 	for c, want := range map[Capability]string{
-		CapKprobeMulti:   "kprobe.multi is not supported by this kernel: it takes Linux 5.18 and CONFIG_FPROBE",
-		CapKprobeSession: "kprobe.session is not supported by this kernel: it takes Linux 6.10 and CONFIG_FPROBE",
-		CapFsession:      "fsession is not supported by this kernel: it takes Linux 7.0",
-		CapTracingMulti:  "tracing_multi is not supported by this kernel: it takes Linux 7.3 on amd64",
+		CapKprobeMulti:    "kprobe.multi is not supported by this kernel: it takes Linux 5.18 and CONFIG_FPROBE",
+		CapKprobeSession:  "kprobe.session is not supported by this kernel: it takes Linux 6.10 and CONFIG_FPROBE",
+		CapFsession:       "fsession is not supported by this kernel: it takes Linux 7.0",
+		CapBranchSnapshot: "branch records are not supported by this kernel: they take Linux 5.16 and hardware that records branches",
+		CapTracingMulti:   "tracing_multi is not supported by this kernel: it takes Linux 7.3 on amd64",
 	} {
 		if err := refusal(c, lacks); err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
@@ -36,7 +37,7 @@ func TestRefusal(t *testing.T) {
 // than that something is invalid; any other error is passed on.
 func TestTooOld(t *testing.T) {
 	invalid := &ebpf.VerifierError{Cause: fmt.Errorf("load program: %w", unix.EINVAL), Log: []string{"Tracing programs must provide btf_id", "processed 0 insns"}}
-	want := "the kernel has no such programs, which came with Linux 7.3: not supported"
+	want := "the kernel has no such programs, which came with Linux 7.3"
 	if err := tooOld(invalid, version{7, 3}); err.Error() != want || !errors.Is(err, ebpf.ErrNotSupported) {
 		t.Errorf("%v, want %s", err, want)
 	}

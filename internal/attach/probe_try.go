@@ -193,8 +193,17 @@ func tooOld(err error, since version) error {
 	if !errors.Is(err, unix.EINVAL) || Examined(err) {
 		return explain(err)
 	}
-	return fmt.Errorf("the kernel has no such programs, which came with Linux %s: %w", since, ebpf.ErrNotSupported)
+	return noSuchPrograms{since}
 }
+
+// noSuchPrograms says since when kernels have programs of a type that this one does not know.
+type noSuchPrograms struct{ since version }
+
+func (e noSuchPrograms) Error() string {
+	return "the kernel has no such programs, which came with Linux " + e.since.String()
+}
+
+func (noSuchPrograms) Unwrap() error { return ebpf.ErrNotSupported }
 
 func tryMulti(types *btf.Cache, as ebpf.AttachType, ins ...asm.Instruction) error {
 	spec := kprobeSpec(ins...)

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"runtime/debug"
 	"sync"
@@ -16,6 +17,9 @@ import (
 // Open maps the debug info in a file.
 func Open(path string, o Options) (*Info, error) {
 	f, err := regular.Open(path)
+	if named := new(fs.PathError); errors.As(err, &named) {
+		err = named.Err // it names the same file
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open debug info %s: %w", path, err)
 	}
