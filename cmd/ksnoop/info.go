@@ -40,9 +40,10 @@ func newInfoCommand() *cobra.Command {
 info prints the signature of every function whose name matches a PATTERN, in
 which * and ? stand for any characters: "tcp_*", "*_open[nfs*]" for those of
 modules. It needs neither root nor a kernel that can be traced. ":kernel/bpf/*.c"
-are the functions that source files define; this needs both, and debug info. The
-parameters of system calls, the fields of tracepoints and BPF programs
-("syscall:openat", "tp:sched:*", "rawtp:sched_*", "bpf:*") are root's to read.
+are the functions that source files define; this needs root, a kernel that can be
+traced, and debug info. The parameters of system calls, the fields of tracepoints and
+BPF programs ("syscall:openat", "tp:sched:*", "bpf:*") are root's to read; raw
+tracepoints ("rawtp:sched_*") are anyone's.
 Functions of programs and libraries are listed, too: "uprobe:libc.so.6:pthread_*".`),
 		Example: "  ksnoop info ip_send_skb\n  ksnoop info -l vfs_read\n  ksnoop info --types 'struct sk_buff'",
 		RunE: func(c *cobra.Command, args []string) error {

@@ -97,13 +97,19 @@ const manEnd = `
 : all went well; with a COMMAND its own status counts
 
 1
-: something failed at run time
+: something failed at run time; of **diff**: the recordings differ; of **why**: no call has failed as its options ask for
 
 2
-: wrong usage, or a SPEC that makes no sense
+: wrong usage, or a SPEC that makes no sense; of **diff**: any trouble
 
 3
 : **--expect** was not met
+
+126, 127
+: the COMMAND cannot be executed, or there is none of that name
+
+130, 143
+: SIGINT or SIGTERM ended **why**, or ended ksnoop before it attached
 
 141
 : the reader of the output has gone
