@@ -312,6 +312,41 @@ func TestDoubtExecuting(t *testing.T) {
 	})
 }
 
+// TestDoubtKernelThread: a thread of the kernel, of whose fork the kernel tells, too, is no reason to look again and again.
+func TestDoubtKernelThread(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		root := fstest.MapFS{"proc/7/maps": {}, "proc/7/stat": {Data: []byte("7 (kworker/1:2) I 2 0 0 0 -1 69238880" + strings.Repeat(" 0", 25))}}
+		source := &told{{{Kind: mappings.Forked, PID: 7, TID: 7, Parent: 2, Time: 35}, {Kind: mappings.Lost, Since: 30, Time: 40}}}
+		l := newLives(fstest.MapFS{}, source)
+		l.root = root
+		for range 3 {
+			l.update(0)
+			time.Sleep(time.Second)
+		}
+		if l.doubts.open || len(l.doubts.left) > 0 || l.at(7, 50).doubtAt(50) {
+			t.Errorf("another round is to come: %v, in doubt: %v", l.doubts.open, l.at(7, 50).doubtAt(50))
+		}
+	})
+}
+
+// TestDoubtUnreadable: a process of which /proc tells nothing for now is compared later.
+func TestDoubtUnreadable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, file := range []string{"proc/7/stat", "proc/7/maps"} {
+			root := fstest.MapFS{"proc/7/maps": {Data: []byte("00001000-00002000 r-xp 00000000 fe:01 131 /bin/sh\n")}, "proc/7/stat": {Data: []byte(stat("sh", 1, 2))}}
+			source := &told{{{Kind: mappings.Execed, PID: 7, TID: 7, Time: 10}, *mappedAt(11, 1, "/bin/sh"), {Kind: mappings.Lost, Since: 30, Time: 40}}}
+			l := newLives(fstest.MapFS{}, source)
+			l.root = &listings{MapFS: root, fails: map[string]error{file: unix.EMFILE}}
+			l.update(0)
+			l.root = root
+			time.Sleep(time.Second)
+			if l.update(0); l.at(7, 50).doubtAt(50) {
+				t.Errorf("%s could not be read: the doubt stays", file)
+			}
+		}
+	})
+}
+
 // TestDoubtPart: of a program that was executed unseen, it may be seen what it mapped. A process that executes the first program again
 // then maps what it did before, and has not gone on with it.
 func TestDoubtPart(t *testing.T) {
@@ -345,7 +380,7 @@ func TestDoubtThread(t *testing.T) {
 		{Kind: mappings.Ended, PID: 7, TID: 7, Time: 20}, {Kind: mappings.Lost, Since: 30, Time: 40}}}
 	l := newLives(fstest.MapFS{}, source)
 	l.root = root
-	if l.update(0); l.at(7, 50).doubtAt(50) || l.at(7, 50).over {
+	if l.update(0); l.at(7, 50).doubtAt(50) || l.at(7, 50).over || !l.at(7, 50).mainEnded {
 		t.Errorf("%+v", l.at(7, 50))
 	}
 }

@@ -17,6 +17,7 @@ type life struct {
 	looked looked
 
 	executed bool // it began with an exec, so it maps nothing else
+	refused  refused
 
 	// A process goes on when its main thread has ended, as long as there is another one.
 	others    map[uint32]struct{} // threads but the main one
@@ -86,6 +87,24 @@ func (n *life) has(m *timed) bool {
 	return false
 }
 
+// A refused is where mappings are for which there was no room, and when they were mapped. They hide older ones, which is not known of
+// each address.
+type refused struct{ start, end, first, last uint64 }
+
+func (r *refused) add(m *timed) {
+	if r.end == 0 {
+		*r = refused{m.start, m.end, m.from, m.from}
+		return
+	}
+	r.start, r.end = min(r.start, m.start), max(r.end, m.end)
+	r.first, r.last = min(r.first, m.from), max(r.last, m.from)
+}
+
+// hides reports whether what was mapped at an address since a time may have been hidden at another time.
+func (r *refused) hides(addr, since, time uint64) bool {
+	return addr >= r.start && addr < r.end && r.first <= time && since <= r.last
+}
+
 // executedAnother reports whether a new mapping says that the process has executed another program, unseen: the kernel maps the vDSO for
 // each program anew.
 func (n *life) executedAnother(m *timed) bool {
@@ -94,10 +113,13 @@ func (n *life) executedAnother(m *timed) bool {
 	})
 }
 
-// find returns the mapping that an address was in at a time, the newest, and since when.
+// find returns the mapping that an address was in at a time, the newest, and since when; nil if none is known.
 func (n *life) find(addr, time uint64) (m *mapping, since uint64) {
 	for i := len(n.maps) - 1; i >= 0; i-- {
 		if m := &n.maps[i]; m.from <= time && addr >= m.start && addr < m.end {
+			if n.refused.hides(addr, m.from, time) {
+				break
+			}
 			return &m.mapping, m.from
 		}
 	}
@@ -107,8 +129,8 @@ func (n *life) find(addr, time uint64) (m *mapping, since uint64) {
 // doubtAt reports whether another program may have been executed before a time.
 func (n *life) doubtAt(time uint64) bool { return n.doubtful != 0 && n.doubtful <= time }
 
-// same reports whether all code in maps is where a life has it. Generated code may be new: that is returned, and what of a file has other
-// bounds. The kernel puts the vDSO elsewhere each time that a program is executed. /proc may show a file's path as it is seen from another
+// same reports whether all code in maps is where a life has it. more has what it lacks and may have: generated code, and parts of a file
+// that is mapped there with other bounds. The kernel puts the vDSO elsewhere each time that a program is executed. /proc may show a file's path as it is seen from another
 // root. maps are in order, and do not overlap.
 func (n *life) same(maps []mapping) (more []mapping, same bool) {
 	newest := n.newest(maps)

@@ -3,6 +3,7 @@
 package process
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -197,7 +198,7 @@ func (l *lives) apply(e *mappings.Event) {
 			// Both have the same array, and neither may write to it: events may be late.
 			parent.maps = slices.Clip(parent.maps)
 			child.maps = slices.Clip(parent.maps[:parent.behind(e.Time)])
-			child.array = parent.array
+			child.array, child.refused = parent.array, parent.refused
 			child.looked = parent.looked.fork()
 			if parent.doubtAt(e.Time) {
 				l.doubtLife(child, e.Time)
@@ -308,6 +309,7 @@ func mappedBy(e *mappings.Event) timed {
 func (l *lives) add(n *life, m timed) {
 	if len(n.maps) >= mostMapped || n.array.size > ownCode && (l.size > mostCode || l.large > largeCode) {
 		l.lost++
+		n.refused.add(&m)
 		return
 	}
 	at := n.behind(m.from)
@@ -440,8 +442,13 @@ func (l *lives) compare(pid uint32) {
 	if known && last.doubtful == 0 || !known && l.count >= mostLives && len(l.ended) == 0 {
 		return
 	}
-	program, ok := l.program(pid)
-	if !ok {
+	program, main, err := l.program(pid)
+	switch {
+	case errors.Is(err, errKernelThread) && known:
+		last.doubtful = 0 // it has no code that anybody could take for another's
+		return
+	case err != nil:
+		l.doubts.open = l.doubts.open || !hopeless(err)
 		return
 	}
 	since := mappings.Now()
@@ -451,19 +458,16 @@ func (l *lives) compare(pid uint32) {
 	switch {
 	case err == nil || cut:
 		delete(l.doubts.slow, pid)
-	case errors.Is(err, errNoMaps): // it executes another one, or is a thread of the kernel
-		l.doubts.open = l.doubts.open || known
+	case hopeless(err):
 		return
-	case gone(err) || errors.Is(err, fs.ErrPermission):
-		return
-	default: // which is not for ever
+	default: // which is not for ever; errNoMaps while it executes another one
 		if errors.Is(err, mapsReads.Late) {
 			l.slower(pid, 2*limit)
 		}
 		l.doubts.open = true
 		return
 	}
-	if still, ok := l.program(pid); !ok || still != program || still.executing() { // it has executed another one meanwhile, or does
+	if still, _, err := l.program(pid); err != nil || still != program || still.executing() { // it has executed another one meanwhile, or does
 		l.doubts.open = true
 		return
 	}
@@ -471,12 +475,12 @@ func (l *lives) compare(pid uint32) {
 		var more []mapping
 		if more, known = last.same(maps); known {
 			last.doubtful, last.sure = 0, since
-			last.others, last.unlisted = nil, true // threads may have begun and ended
+			last.others, last.unlisted, last.mainEnded = nil, true, !main // threads may have begun and ended
 			maps = more
 		}
 	}
 	if !known {
-		last = &life{from: since, sure: since, unlisted: true}
+		last = &life{from: since, sure: since, unlisted: true, mainEnded: !main}
 		l.begin(pid, last)
 		l.forget()
 		if cut {
@@ -498,26 +502,44 @@ func (l *lives) slower(pid uint32, limit time.Duration) {
 	d.slow[pid] = min(limit, mostLocked)
 }
 
-// program returns what tells the program of a process from others that it executes; ok is false if it ends or has ended.
-func (l *lives) program(pid uint32) (id identity, ok bool) {
-	if id, ok = l.programIn(procOf(pid)); ok {
-		return id, true
+var (
+	errEnded        = errors.New("the process has ended")
+	errKernelThread = errors.New("a thread of the kernel")
+)
+
+// hopeless reports whether an error of /proc says that nothing is to be learned of a process, also later.
+func hopeless(err error) bool {
+	return gone(err) || errors.Is(err, fs.ErrPermission) || errors.Is(err, errEnded) || errors.Is(err, errKernelThread)
+}
+
+// program returns what tells the program of a process from others that it executes, and whether its main thread is there.
+func (l *lives) program(pid uint32) (id identity, main bool, err error) {
+	if id, err = l.programIn(procOf(pid)); !errors.Is(err, errEnded) {
+		return id, true, err
 	}
-	others, _ := otherThreads(l.root, pid) // the main thread may have ended
+	others, listed := otherThreads(l.root, pid)
 	for tid := range others {
-		if id, ok = l.programIn(fmt.Sprintf("%s/task/%d", procOf(pid), tid)); ok {
-			return id, true
+		if id, err := l.programIn(fmt.Sprintf("%s/task/%d", procOf(pid), tid)); err == nil {
+			return id, false, nil
 		}
 	}
-	return id, false
+	return id, false, cmp.Or(listed, err)
 }
 
 // programIn is program by the folder of a thread in /proc.
-func (l *lives) programIn(folder string) (id identity, ok bool) {
+func (l *lives) programIn(folder string) (id identity, err error) {
 	stat, err := fs.ReadFile(l.root, folder+"/stat")
-	if err != nil || exits(stat) {
-		return id, false
+	switch {
+	case err != nil:
+		return id, err
+	case ofKernel(stat):
+		return id, errKernelThread
+	case exits(stat):
+		return id, errEnded
 	}
-	_, id, ok = parseStat(stat)
-	return id, ok
+	_, id, ok := parseStat(stat)
+	if !ok {
+		err = errEnded
+	}
+	return id, err
 }

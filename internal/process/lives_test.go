@@ -357,6 +357,28 @@ func TestLivesForgotten(t *testing.T) {
 	}
 }
 
+// TestRefused: a mapping for which there is no room hides what was at its place before, from then on.
+func TestRefused(t *testing.T) {
+	l := newLives(fstest.MapFS{}, &told{})
+	for n := range uint64(mostMapped) {
+		l.apply(mappedAt(n, n, "/old"))
+	}
+	l.apply(mappedAt(mostMapped+10, 5, "/new"))
+	l.apply(mappedAt(mostMapped+20, 7, "/new"))
+	for _, c := range []struct {
+		page, time uint64
+		known      bool
+	}{{5, mostMapped + 9, true}, {5, mostMapped + 10, false}, {4, mostMapped + 30, true}, {7, mostMapped + 30, false}, {8, mostMapped + 30, true}} {
+		if m, _ := l.at(7, c.time).find(c.page<<12, c.time); (m != nil) != c.known {
+			t.Errorf("page %d at %d: %+v", c.page, c.time, m)
+		}
+	}
+	l.apply(&mappings.Event{Kind: mappings.Forked, PID: 8, TID: 8, Parent: 7, Time: mostMapped + 40})
+	if m, _ := l.at(8, mostMapped+50).find(5<<12, mostMapped+50); m != nil {
+		t.Errorf("a child has %+v", m)
+	}
+}
+
 // TestPathsShared: pieces of a file have its path once.
 func TestPathsShared(t *testing.T) {
 	l := newLives(fstest.MapFS{}, &told{})

@@ -182,16 +182,26 @@ func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(e
 
 // exits reports whether stat is that of a thread on its way out, which the kernel does not call a zombie yet.
 func exits(stat []byte) bool {
-	const (
-		flags     = 9 - firstField
-		pfExiting = 0x4 // PF_EXITING of include/linux/sched.h, set before perf tells of the end
-	)
+	const pfExiting = 0x4 // PF_EXITING of include/linux/sched.h, set before perf tells of the end
+	flags, ok := threadFlags(stat)
+	return !ok || flags&pfExiting != 0
+}
+
+// ofKernel reports whether stat is that of a thread of the kernel.
+func ofKernel(stat []byte) bool {
+	const pfKernelThread = 0x200000 // PF_KTHREAD of include/linux/sched.h
+	flags, _ := threadFlags(stat)
+	return flags&pfKernelThread != 0
+}
+
+func threadFlags(stat []byte) (flags uint64, ok bool) {
+	const at = 9 - firstField
 	_, fields := statFields(stat)
-	if len(fields) <= flags {
-		return true
+	if len(fields) <= at {
+		return 0, false
 	}
-	n, err := strconv.ParseUint(fields[flags], 10, 32)
-	return err != nil || n&pfExiting != 0
+	flags, err := strconv.ParseUint(fields[at], 10, 32)
+	return flags, err == nil
 }
 
 // errNoMaps says that a process has ended, or is a thread of the kernel.
