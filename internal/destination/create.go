@@ -113,12 +113,12 @@ func Create(name string, replace bool) (*File, error) {
 	case err == nil:
 		f.before = before
 	case before != "":
-		err = errors.Join(err, os.Rename(before, name))
+		err = errors.Join(err, restore(before, name))
 	}
 	return f, err
 }
 
-// setAside gives what has a name another one in the same directory. Where that cannot be, it is removed.
+// setAside gives what has a name another one in the same directory. Where file systems cannot do that, it is removed.
 func setAside(name string) (string, error) {
 	for {
 		other := filepath.Join(filepath.Dir(name), fmt.Sprintf(".%s.%08x", filepath.Base(name), rand.Uint32()))
@@ -126,10 +126,20 @@ func setAside(name string) (string, error) {
 		switch {
 		case err == nil:
 			return other, nil
+		case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOSYS), errors.Is(err, unix.ENAMETOOLONG):
+			return "", os.Remove(name)
 		case !errors.Is(err, fs.ErrExist):
-			return "", os.Remove(name) // this file system does not do it, or the name is too long
+			return "", pathError("rename", name, err)
 		}
 	}
+}
+
+// restore gives what was set aside its name again, unless something else has it.
+func restore(before, name string) error {
+	if err := unix.Renameat2(unix.AT_FDCWD, before, unix.AT_FDCWD, name, unix.RENAME_NOREPLACE); err != nil {
+		return pathError("rename", before, err)
+	}
+	return nil
 }
 
 // Close closes the file. One that has nothing since it could not be written is discarded: it would be in the way of another try.
@@ -150,7 +160,11 @@ func (f *File) Discard() error {
 	if err != nil {
 		return errors.Join(err, f.File.Close())
 	}
-	if there, err := f.look(); err != nil || !os.SameFile(own, there) {
+	there, err := f.look()
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && f.before != "":
+		return errors.Join(restore(f.before, f.name), f.File.Close())
+	case err != nil || !os.SameFile(own, there):
 		return errors.Join(f.removeBefore(), f.File.Close())
 	}
 	if f.before != "" {

@@ -5,6 +5,7 @@ package destination_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/ksnoop/ksnoop/internal/destination"
@@ -79,6 +80,54 @@ func TestDiscard(t *testing.T) {
 	}
 }
 
+// TestReplacedLate: what had the name comes back if the new file is gone, and does not take the name from another file.
+func TestReplacedLate(t *testing.T) {
+	for _, taken := range []bool{false, true} {
+		file := filepath.Join(t.TempDir(), "file")
+		f := replacing(t, file)
+		want := "old"
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+		if taken {
+			want = "another"
+			if err := os.WriteFile(file, []byte(want), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := f.Discard(); err != nil {
+			t.Error(err)
+		}
+		if got, err := os.ReadFile(file); err != nil || string(got) != want {
+			t.Errorf("%q, %v, want %q", got, err, want)
+		}
+	}
+}
+
+// TestReplacedLong: a file whose name leaves no room for another one is replaced all the same.
+func TestReplacedLong(t *testing.T) {
+	file := filepath.Join(t.TempDir(), strings.Repeat("x", 250))
+	if err := replacing(t, file).Close(); err != nil {
+		t.Error(err)
+	}
+	if all, err := os.ReadDir(filepath.Dir(file)); err != nil || len(all) != 1 {
+		t.Errorf("%v, %v", all, err)
+	}
+}
+
+// replacing opens a new file in place of an old one.
+func replacing(t *testing.T, name string) *destination.File {
+	t.Helper()
+	if err := os.WriteFile(name, []byte("old"), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	f, err := destination.Create(name, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
 // TestReplaced: what had the name of a new file is there again if nothing is written, and gone if something is.
 func TestReplaced(t *testing.T) {
 	write := func(f *destination.File) error { _, err := f.WriteString("new"); return err }
@@ -101,13 +150,7 @@ func TestReplaced(t *testing.T) {
 		}, (*destination.File).Close, "old"},
 	} {
 		file := filepath.Join(t.TempDir(), "file")
-		if err := os.WriteFile(file, []byte("old"), 0o640); err != nil {
-			t.Fatal(err)
-		}
-		f, err := destination.Create(file, true)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := replacing(t, file)
 		if c.do != nil {
 			if err := c.do(f); err != nil {
 				t.Errorf("%s: %v", name, err)
