@@ -26,7 +26,7 @@ type followed struct {
 	// complete says that the kernel had switched it on completely before: what is opened while it does so may tell nothing.
 	complete bool
 	young    bool // it is not known to be complete, and is to be followed anew when it is
-	counted  bool // that it came on was counted, and it is still young, or could not be followed
+	counted  bool // that it came on is in a Count already; it is still young, or could not be followed
 }
 
 // A switched says that a CPU was switched on completely, or off.
@@ -47,9 +47,9 @@ type silent struct{}
 func (silent) read() ([]switched, bool) { return nil, false }
 func (silent) close() error             { return nil }
 
-// How long the kernel takes to switch a CPU on: at most where it does not tell that it has, as when the machine wakes up, and ever.
+// How long the kernel takes at most to switch a CPU on.
 const (
-	mostYoung     = time.Second
+	mostYoung     = time.Second // where it does not tell that it has, as when the machine wakes up
 	mostSwitching = 10 * time.Second
 )
 
@@ -95,7 +95,7 @@ func (w *Watcher) begin() error {
 	w.pending = nil
 	for _, c := range w.cpus {
 		if c != nil {
-			c.young, c.counted = false, false
+			c.young, c.counted = c.young && w.deaf != nil, false
 		}
 	}
 	return err
@@ -153,7 +153,7 @@ func (w *Watcher) follow(is cpu, l *look) error {
 		err = old.close()
 	}
 	c.buffer, c.is, c.since, c.complete = b, is, l.began, complete
-	c.young = !complete && !grown && !l.missed
+	c.young = !complete && !grown && (!l.missed || w.deaf != nil)
 	c.counted = c.young
 	return err
 }

@@ -3,6 +3,7 @@
 package mappings
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -69,7 +70,8 @@ const mostRecord = 2 * unix.PathMax
 func (r *ring) read(dst []Event) []Event {
 	head := atomic.LoadUint64((*uint64)(unsafe.Pointer(&r.mem[offHead])))
 	tail := (*uint64)(unsafe.Pointer(&r.mem[offTail]))
-	at, began := *tail, *tail
+	at, began, room := *tail, *tail, uint64(len(r.data)-mostRecord)
+	since := uint64(0) // the record after which the kernel first had no room, perhaps
 	for at < head {
 		r.raw = r.take(r.raw[:0], at, headerSize)
 		size := uint64(binary.LittleEndian.Uint16(r.raw[6:]))
@@ -79,6 +81,9 @@ func (r *ring) read(dst []Event) []Event {
 		}
 		r.raw = r.take(r.raw[:0], at, size)
 		e, ok := decode(r.raw)
+		if since == 0 && (e.Kind == Lost || at+size-began > room) {
+			since = r.last
+		}
 		if ok {
 			dst = append(dst, e)
 		}
@@ -87,8 +92,8 @@ func (r *ring) read(dst []Event) []Event {
 	}
 	atomic.StoreUint64(tail, at)
 	// The kernel goes on writing until it sees the new tail.
-	if head = atomic.LoadUint64((*uint64)(unsafe.Pointer(&r.mem[offHead]))); head-began > uint64(len(r.data)-mostRecord) {
-		dst = append(dst, Event{Kind: Lost, Since: r.last, Time: Now()})
+	if head = atomic.LoadUint64((*uint64)(unsafe.Pointer(&r.mem[offHead]))); head-began > room {
+		dst = append(dst, Event{Kind: Lost, Since: cmp.Or(since, r.last, 1), Time: Now()})
 	}
 	return dst
 }
