@@ -172,16 +172,17 @@ func (c *checker) nameHint(name string, want *btf.Enum, unreadable error) string
 
 // stackHints say what other tracers' names for what is a key or an option are here. It is never changed.
 var stackHints = map[string]string{
-	"kstack": "the option --stack shows stacks, count()[$stack] counts by them",
-	"ustack": "the option --ustack shows stacks, count()[$ustack] counts by them",
-	"func":   "each call is shown with its function; count()[$func] counts by it",
+	"kstack":  "the option --stack shows stacks, count()[$stack] counts by them",
+	"ustack":  "the option --ustack shows stacks, count()[$ustack] counts by them",
+	"elapsed": "bpftrace counts it from its own start; $duration is how long a call took, $time when it was made",
+	"func":    "each call is shown with its function; count()[$func] counts by it",
 }
 
 // returnNames are common names for a return value, in C and in other tracers.
 var returnNames = []string{"ret", "retval", "rval", "rv", "rc", "result", "retn", "$return", "$retval", "$ret"}
 
 // tracerNames are what other tracers call context values. It is never changed.
-var tracerNames = map[string]string{"nsecs": "$time", "elapsed": "$duration", "curtask": taskVar}
+var tracerNames = map[string]string{"nsecs": "$time", "curtask": taskVar}
 
 // otherwiseCalled returns the language's word for a name that users of other tracers write:
 // return for ret, $pid for pid. It returns "" if there is none.

@@ -66,6 +66,7 @@ func TestAgentFile(t *testing.T) {
 		{"  a: {specs: [vfs_read(count ==)], output: /x, force: true}", `2:32: unexpected ")"; a value is missing after "=="`},
 		{"  a: {specs: [vfs_read(count, return)], output: /x, force: true}", `2:15: "vfs_read(count" is a part of a SPEC: in a list in brackets, a SPEC with a comma stands in quotation marks: ['vfs_read(count, return)']`},
 		{"  a: {specs: ['vfs_read(count, return)', vfs_write], output: /x, force: true}", ""},
+		{"  a: {specs: ['vfs_read($comm == \"a(b\")', vfs_write], output: /x, force: true}", ""},
 	} {
 		f := agentFlags{file: written(t, "requests:\n"+c.requests+"\n")}
 		_, err := f.read()

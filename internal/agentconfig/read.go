@@ -382,7 +382,7 @@ func (b *builder) list(o entry) (words []string) {
 			b.fault(n, "%s: an entry of a list is one value, and here is %s; a SPEC with {, [, : or # stands in quotation marks", o.name, describe(n))
 			continue
 		}
-		if i+1 < len(items) && o.name == keySpecs && o.value.Style&yaml.FlowStyle != 0 && strings.Count(n.Value, "(") > strings.Count(n.Value, ")") {
+		if i+1 < len(items) && o.name == keySpecs && o.value.Style&yaml.FlowStyle != 0 && n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) == 0 && strings.Count(n.Value, "(") > strings.Count(n.Value, ")") {
 			b.fault(n, "%s is a part of a SPEC: in a list in brackets, a SPEC with a comma stands in quotation marks: ['vfs_read(count, return)']", strconv.Quote(n.Value))
 			return nil
 		}

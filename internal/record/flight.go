@@ -23,14 +23,15 @@ type flight struct {
 	ended   bool        // guarded by writing: the last write was made
 	asked   atomic.Bool // for a write that has not begun
 
-	mu     sync.Mutex // guards the rest
-	chunks []chunk    // oldest first; the last one grows
-	spare  []byte     // memory of a chunk that made room
-	gone   uint64     // records that made room since records were taken last
-	last   uint64     // the time of the newest of them
-	total  uint64     // records that made room so far
-	wrote  bool       // any record
-	err    error      // of writing: no more can be written
+	mu        sync.Mutex // guards the rest
+	chunks    []chunk    // oldest first; the last one grows
+	spare     []byte     // memory of a chunk that made room
+	gone      uint64     // records that made room since records were taken last
+	last      uint64     // the time of the newest of them
+	total     uint64     // records that made room so far
+	wrote     bool       // any record
+	err       error      // of writing: no more can be written
+	unwritten uint64     // records of which not all were written
 }
 
 // A chunk has records, each behind its length as in a block.
@@ -127,7 +128,8 @@ func (f *flight) write(w *Writer, last bool) (written, gone uint64, err error) {
 	defer f.mu.Unlock()
 	f.wrote = f.wrote || written > 0
 	if err != nil {
-		err = fmt.Errorf("%w: not all of the %s that were kept are in it", err, plural.Of(kept, "record{s}"))
+		f.unwritten += kept
+		err = fmt.Errorf("%w: not all of the %s that were kept are in it", err, plural.Of(f.unwritten, "record{s}"))
 		f.err = err
 	}
 	return written, gone, err
