@@ -117,7 +117,7 @@ func newRound(t *testing.T, prefix string, seed uint64) *round {
 	t.Helper()
 	g := exprfuzz.NewGen(seed, prefix)
 	g.AddTypes(10)
-	r := &round{gen: g, seed: seed, module: &kmod.Module{Name: prefix + "mod"}}
+	r := &round{gen: g, seed: seed, module: &kmod.Module{Name: prefix + "mod", Types: g.Enums()}}
 	for i := range roundFuncs {
 		var result btf.Type = g.Scalar()
 		if i%4 == 0 {

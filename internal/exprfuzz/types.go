@@ -57,6 +57,14 @@ var ints = []*btf.Int{
 
 const boolInt = 3 // the index of _Bool
 
+// Enums are those that were made. Expressions take their constants whether or not anything is of their types.
+func (g *Gen) Enums() (all []btf.Type) {
+	for _, e := range g.enums {
+		all = append(all, e)
+	}
+	return all
+}
+
 // AddTypes makes a few enums and n structs, which may contain each other.
 func (g *Gen) AddTypes(n int) {
 	for i, shape := range []struct {

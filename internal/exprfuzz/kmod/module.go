@@ -17,6 +17,7 @@ import (
 type Module struct {
 	Name  string
 	Funcs []*btf.Func
+	Types []btf.Type // that its BTF has besides those of Funcs
 }
 
 // CallFile is what a Call is written to.
@@ -81,7 +82,7 @@ func (m *Module) image() ([]byte, error) {
 	for i, f := range m.Funcs {
 		types[i] = f
 	}
-	own, err := splitBTF(types, base)
+	own, err := splitBTF(append(types, m.Types...), base)
 	if err != nil {
 		return nil, err
 	}
