@@ -377,7 +377,7 @@ func TestDoubtThread(t *testing.T) {
 	root := fstest.MapFS{"proc/7/maps": {}, "proc/7/task/7/stat": {Data: ended}, "proc/7/stat": {Data: ended},
 		"proc/7/task/9/maps": {Data: []byte("00001000-00002000 r-xp 00000000 fe:01 131 /bin/sh\n")}, "proc/7/task/9/stat": {Data: []byte(stat("sh", 1, 2))}}
 	source := &told{{{Kind: mappings.Execed, PID: 7, TID: 7, Time: 10}, *mappedAt(11, 1, "/bin/sh"), {Kind: mappings.Forked, PID: 7, TID: 9, Parent: 7, Time: 12, ParentShare: true},
-		{Kind: mappings.Ended, PID: 7, TID: 7, Time: 20}, {Kind: mappings.Lost, Since: 30, Time: 40}}}
+		{Kind: mappings.Lost, Since: 30, Time: 40}}} // in which the main thread has ended
 	l := newLives(fstest.MapFS{}, source)
 	l.root = root
 	if l.update(0); l.at(7, 50).doubtAt(50) || l.at(7, 50).over || !l.at(7, 50).mainEnded {
