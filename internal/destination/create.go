@@ -23,7 +23,7 @@ type File struct {
 	name    string                      // Replace gives it to another file
 	remove  func() error                // removes what has the file's name, if Create made it; else nil
 	look    func() (fs.FileInfo, error) // at what has that name
-	before  string                      // where what had the name before is, until something is written; "": nowhere
+	before  string                      // the name that the replaced file has until something is written; "": none is replaced
 	failed  bool                        // something could not be written
 	watched Watched
 }

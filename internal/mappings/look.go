@@ -67,7 +67,7 @@ type look struct {
 // one does that cannot be followed is lost each time, and counts once.
 func (w *Watcher) look() error {
 	l := look{began: Now(), missed: w.missed, lost: Event{Kind: Lost, Since: w.looked}}
-	l.tell(w.told) // first: of one that is switched from now on, the next look is told
+	l.tell(w.switches) // first: of one that is switched from now on, the next look is told
 	cpus, err := w.online()
 	w.missed = err != nil
 	if err != nil && !w.failed {
@@ -102,8 +102,8 @@ func (w *Watcher) begin() error {
 }
 
 // tell asks what was switched.
-func (l *look) tell(told teller) {
-	all, missed := told.read()
+func (l *look) tell(switches teller) {
+	all, missed := switches.read()
 	if l.missed = l.missed || missed; l.missed {
 		l.gap = true
 		l.lost.Count++

@@ -32,7 +32,7 @@ func newBench(numbers ...int) *bench {
 		b.opened = append(b.opened, number)
 		return &closedRing{memoryRing()}, nil
 	}
-	b.told = b
+	b.switches = b
 	return b
 }
 

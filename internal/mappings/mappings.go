@@ -21,20 +21,20 @@ import (
 
 // A Watcher follows processes. It is safe for concurrent use.
 type Watcher struct {
-	mu      sync.Mutex
-	cpus    []*followed // by number; nil: it was never on
-	failed  bool        // one that is on could not be followed
-	missed  bool        // it could not be asked which are on, so what was told of them is to be taken for missed
-	looked  uint64      // when it was looked last which are on: CLOCK_MONOTONIC ns
-	online  func() ([]cpu, error)
-	open    func(number int) (buffer, error)
-	told    teller
-	deaf    error   // why nothing is told; nil: it is
-	pending []Event // the first settled ones are in order of time, and nothing is to come before them
-	settled int
-	closed  bool
-	stop    chan struct{}
-	done    sync.WaitGroup
+	mu       sync.Mutex
+	cpus     []*followed // by number; nil: it was never on
+	failed   bool        // one that is on could not be followed
+	missed   bool        // it could not be asked which are on, so what was told of them is to be taken for missed
+	looked   uint64      // when it was looked last which are on: CLOCK_MONOTONIC ns
+	online   func() ([]cpu, error)
+	open     func(number int) (buffer, error)
+	switches teller
+	deaf     error   // why nothing is told; nil: it is
+	pending  []Event // the first settled ones are in order of time, and nothing is to come before them
+	settled  int
+	closed   bool
+	stop     chan struct{}
+	done     sync.WaitGroup
 }
 
 func openBuffer(number int) (buffer, error) { return openRing(number) }
@@ -46,7 +46,7 @@ func Open() (*Watcher, error) {
 	if u, err := openUevents(); err != nil {
 		w.deaf = err
 	} else {
-		w.told = u
+		w.switches = u
 	}
 	if err := w.begin(); err != nil {
 		return nil, fmt.Errorf("follow mappings: %w", errors.Join(err, w.Close()))
@@ -56,7 +56,7 @@ func Open() (*Watcher, error) {
 }
 
 func newWatcher() *Watcher {
-	return &Watcher{looked: Now(), online: onlineCPUs, open: openBuffer, told: silent{}, stop: make(chan struct{})}
+	return &Watcher{looked: Now(), online: onlineCPUs, open: openBuffer, switches: silent{}, stop: make(chan struct{})}
 }
 
 // Deaf returns why nothing tells of a CPU that is on for less than a second, whose processes may get false names; nil if that is told.
@@ -172,5 +172,5 @@ func (w *Watcher) Close() error {
 		}
 	}
 	w.cpus = nil
-	return errors.Join(append(errs, w.told.close())...)
+	return errors.Join(append(errs, w.switches.close())...)
 }

@@ -16,7 +16,7 @@ type life struct {
 
 	looked looked
 
-	executed bool // it began with an exec, so it maps nothing else
+	executed bool // it began with an exec: what /proc has at another time says nothing of it
 	refused  refused
 
 	// A process goes on when its main thread has ended, as long as there is another one.
@@ -87,8 +87,8 @@ func (n *life) has(m *timed) bool {
 	return false
 }
 
-// A refused is where mappings are for which there was no room, and when they were mapped. They hide older ones, which is not known of
-// each address.
+// A refused is where the mappings are for which there was no room, in all, and when the first and the last were mapped. What is older may
+// be hidden by one of them.
 type refused struct{ start, end, first, last uint64 }
 
 func (r *refused) add(m *timed) {
@@ -130,8 +130,8 @@ func (n *life) find(addr, time uint64) (m *mapping, since uint64) {
 func (n *life) doubtAt(time uint64) bool { return n.doubtful != 0 && n.doubtful <= time }
 
 // same reports whether all code in maps is where a life has it. more has what it lacks and may have: generated code, and parts of a file
-// that is mapped there with other bounds. The kernel puts the vDSO elsewhere each time that a program is executed. /proc may show a file's path as it is seen from another
-// root. maps are in order, and do not overlap.
+// that is mapped there with other bounds. The kernel puts the vDSO elsewhere each time that a program is executed. /proc may show a file's
+// path as it is seen from another root. maps are in order, and do not overlap.
 func (n *life) same(maps []mapping) (more []mapping, same bool) {
 	newest := n.newest(maps)
 	for i := range maps {
@@ -152,7 +152,7 @@ func (n *life) same(maps []mapping) (more []mapping, same bool) {
 // returns. maps are in order, and do not overlap.
 func (n *life) newest(maps []mapping) []*mapping {
 	newest := make([]*mapping, len(maps))
-	next := make([]int, len(maps)+1) // the next one, from each on, of which that is not known; itself, if it is one
+	next := make([]int, len(maps)+1) // leads from each to the first one, at it or behind, whose newest mapping is not known yet
 	for i := range next {
 		next[i] = i
 	}

@@ -21,7 +21,7 @@ const (
 	mostReading = 10 * time.Second // for reading what is mapped at first
 	mostMapped  = 1 << 14          // pieces of code in one life
 	mostCode    = 128 << 20        // bytes that the pieces of all lives take
-	largeCode   = mostCode / 2     // and of those that live, beyond ownCode of each: else they would have those forgotten that ended
+	largeCode   = mostCode / 2     // and those of living ones beyond ownCode of each: the other half is for lives that ended
 )
 
 // Limits on comparing, which holds up who wants names. Whoever maps code as fast as they can makes it necessary again and again.
@@ -212,16 +212,14 @@ func (l *lives) apply(e *mappings.Event) {
 			in = &life{from: e.Time}
 			l.begin(e.PID, in)
 		}
-		m := mappedBy(e)
-		if in.has(&m) {
-			break
+		if m := mappedBy(e); !in.has(&m) {
+			if in.executedAnother(&m) {
+				in = &life{from: e.Time, executed: true} // of which more may have been mapped before
+				l.begin(e.PID, in)
+				l.doubtLife(in, e.Time)
+			}
+			l.add(in, m)
 		}
-		if in.executedAnother(&m) {
-			in = &life{from: e.Time, executed: true} // of which more may have been mapped before
-			l.begin(e.PID, in)
-			l.doubtLife(in, e.Time)
-		}
-		l.add(in, m)
 		if e.Path == anonymous && l.keeper != nil {
 			l.keeper.generates(e.PID, in)
 		}

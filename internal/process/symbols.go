@@ -180,11 +180,11 @@ type Process struct {
 	symbols *Symbols
 	pid     uint32
 	space   *space // nil: nothing is known
-	life    *life  // what is known instead, where processes are followed
+	life    *life  // has the mappings, in place of space
 	at      uint64 // and at which time
 	why     string
-	of      *life // which it is, where processes are followed
-	doubted bool  // that may have executed another program since, unseen
+	of      *life // as which a recording has it; nil where processes are not followed
+	doubted bool  // of may have executed another program since, unseen
 }
 
 // Missing says why addresses have no names; "" if nothing prevents it.
