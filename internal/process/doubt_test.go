@@ -26,6 +26,34 @@ import (
 // it maps now, and none as long as that is not known, live and in a recording.
 func TestDoubt(t *testing.T) { synctest.Test(t, testDoubt) }
 
+// TestDoubtDenied: without the right to read what a process maps it stays in doubt, and that is said.
+func TestDoubtDenied(t *testing.T) {
+	root := denied{MapFS: fstest.MapFS{"proc/7/stat": {Data: []byte(stat("sh", 1, 2))}}, name: "proc/7/maps"}
+	source := &told{{*mappedAt(10, 1, "/bin/sh"), {Kind: mappings.Lost, Since: 20, Time: 30, Count: 1}}}
+	s := Following(fstest.MapFS{}, NumberedOurs, source, false)
+	s.lives.root = root
+	e := &bpf.Event{PID: 7, TID: 7, Time: 40}
+	s.Of(e, "sh")
+	s.lives.doubts.next = time.Time{}
+	const want = "process 7 may have executed another program, which was not seen, and ksnoop may not read /proc/7/maps (CAP_SYS_PTRACE)"
+	if why := s.Of(e, "sh").Missing(); why != want {
+		t.Errorf("%q", why)
+	}
+}
+
+// A denied root has a file that may not be opened.
+type denied struct {
+	fstest.MapFS
+	name string
+}
+
+func (d denied) Open(name string) (fs.File, error) {
+	if name == d.name {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: unix.EACCES}
+	}
+	return d.MapFS.Open(name)
+}
+
 func testDoubt(t *testing.T) {
 	shell := "00001000-00002000 r-xp 00000000 fe:01 131 /bin/sh\n"
 	root := fstest.MapFS{

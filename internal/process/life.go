@@ -5,6 +5,7 @@ package process
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 )
 
@@ -26,6 +27,7 @@ type life struct {
 
 	doubtful uint64 // from when on it may have executed another program, unseen; 0: there is no doubt
 	sure     uint64 // when it was known last that it has not
+	denied   bool   // what it maps may not be read
 
 	generates bool  // code of no file is mapped
 	held      *held // where its map is; nil if that is not known
@@ -88,21 +90,27 @@ func (n *life) has(m *timed) bool {
 }
 
 // A refused is where the mappings are for which there was no room, in all, and when the first and the last were mapped. What is older may
-// be hidden by one of them.
-type refused struct{ start, end, first, last uint64 }
+// be hidden by one of them. Where there is none it is zero.
+type refused struct{ Start, End, First, Last uint64 }
 
-func (r *refused) add(m *timed) {
-	if r.end == 0 {
-		*r = refused{m.start, m.end, m.from, m.from}
-		return
+func refusedOnly(m *timed) refused { return refused{m.start, m.end, m.from, m.from} }
+
+// everywhere returns r for a life that has more such mappings than are told apart.
+func (r refused) everywhere() refused { return refused{0, math.MaxUint64, r.First, math.MaxUint64} }
+
+func (r *refused) merge(more refused) {
+	switch {
+	case more.End == 0:
+	case r.End == 0:
+		*r = more
+	default:
+		*r = refused{min(r.Start, more.Start), max(r.End, more.End), min(r.First, more.First), max(r.Last, more.Last)}
 	}
-	r.start, r.end = min(r.start, m.start), max(r.end, m.end)
-	r.first, r.last = min(r.first, m.from), max(r.last, m.from)
 }
 
 // hides reports whether what was mapped at an address since a time may have been hidden at another time.
 func (r *refused) hides(addr, since, time uint64) bool {
-	return addr >= r.start && addr < r.end && r.first <= time && since <= r.last
+	return addr >= r.Start && addr < r.End && r.First <= time && since <= r.Last
 }
 
 // executedAnother reports whether a new mapping says that the process has executed another program, unseen: the kernel maps the vDSO for

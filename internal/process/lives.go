@@ -307,7 +307,7 @@ func mappedBy(e *mappings.Event) timed {
 func (l *lives) add(n *life, m timed) {
 	if len(n.maps) >= mostMapped || n.array.size > ownCode && (l.size > mostCode || l.large > largeCode) {
 		l.lost++
-		n.refused.add(&m)
+		n.refused.merge(refusedOnly(&m))
 		return
 	}
 	at := n.behind(m.from)
@@ -457,6 +457,9 @@ func (l *lives) compare(pid uint32) {
 	case err == nil || cut:
 		delete(l.doubts.slow, pid)
 	case hopeless(err):
+		if known {
+			last.denied = errors.Is(err, fs.ErrPermission)
+		}
 		return
 	default: // which is not for ever; errNoMaps while it executes another one
 		if errors.Is(err, mapsReads.Late) {

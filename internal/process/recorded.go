@@ -41,6 +41,8 @@ type line struct {
 	// Unnamed is from when on a life's addresses have no names, since it may have executed another program, unseen; 0: they have names.
 	// A later line of the same life takes its place.
 	Unnamed uint64 `json:",omitempty"`
+	// Refused is where it mapped what there is no room for. A later line takes its place, too.
+	Refused refused `json:",omitzero"`
 	// Silent is from when on no address has a name: there is no room to tell more.
 	Silent uint64 `json:",omitempty"`
 
@@ -73,10 +75,11 @@ type moment struct {
 	time uint64
 }
 
-// A lifeLines is what the recording has of a life: how many lines, and Unnamed of the last one.
+// A lifeLines is what the recording has of a life: how many lines, and Unnamed and Refused of the last one.
 type lifeLines struct {
 	lines   int
 	unnamed uint64
+	refused refused
 }
 
 // A recordedMapping is one that the recording has.
@@ -102,8 +105,10 @@ func (r *Recorder) Append(dst []byte, e *bpf.Event, stack []bpf.UserFrame) []byt
 	r.symbols.mu.Lock()
 	defer r.symbols.mu.Unlock()
 	p := r.symbols.of(e, string(bytes.TrimRight(e.Comm[:], "\x00")))
+	of := moment{pid: e.PID}
 	if p.of != nil {
-		dst = r.appendLife(dst, moment{e.PID, p.of.from}, p.of.doubtful)
+		of.time = p.of.from
+		dst = r.appendLife(dst, of, p.of.doubtful, p.of.refused)
 	}
 	if p.doubted {
 		return dst
@@ -113,10 +118,7 @@ func (r *Recorder) Append(dst []byte, e *bpf.Event, stack []bpf.UserFrame) []byt
 		if n.mapping == nil {
 			continue
 		}
-		key := recordedMapping{pid: e.PID, since: n.since, mapping: *n.mapping}
-		if p.of != nil {
-			key.life = p.of.from
-		}
+		key := recordedMapping{pid: e.PID, life: of.time, since: n.since, mapping: *n.mapping}
 		number, known := r.mapped[key]
 		if !known {
 			number = len(r.mapped)
@@ -127,6 +129,7 @@ func (r *Recorder) Append(dst []byte, e *bpf.Event, stack []bpf.UserFrame) []byt
 			var ok bool
 			if dst, ok = r.append(dst, &line{Mapping: number, PID: e.PID, Life: key.life, Since: n.since, Start: n.mapping.start, End: n.mapping.end,
 				Offset: n.mapping.offset, Path: n.mapping.file.path, BuildID: hex.EncodeToString([]byte(id))}); !ok {
+				dst = r.appendLife(dst, of, r.lives[of].unnamed, refusedOnly(&timed{*n.mapping, n.since}))
 				continue
 			}
 			r.mapped[key] = number
@@ -151,20 +154,31 @@ const (
 	mostOfLife  = 64 // then it has no names from a moment of doubt on: whoever maps code as fast as they can brings all in doubt again and again
 )
 
-// appendLife appends a line for a life, by its process and its beginning, unless the recording has it. If there is no room, all
-// addresses have no names from then on.
-func (r *Recorder) appendLife(dst []byte, of moment, unnamed uint64) []byte {
+// appendLife appends a line for a life, by its process and its beginning, unless the recording has it. What was refused before still is.
+// If there is no room, all addresses have no names from then on.
+func (r *Recorder) appendLife(dst []byte, of moment, unnamed uint64, refused refused) []byte {
 	was, known := r.lives[of]
-	stays := was.lines >= mostOfLife && was.unnamed != 0 && (unnamed == 0 || unnamed > was.unnamed)
-	if known && was.unnamed == unnamed || stays || r.silent {
+	refused.merge(was.refused)
+	if was.lines >= mostOfLife {
+		if was.unnamed != 0 && (unnamed == 0 || unnamed > was.unnamed) {
+			unnamed = was.unnamed
+		}
+		if refused != was.refused {
+			refused = refused.everywhere()
+		}
+	}
+	if known && was.unnamed == unnamed && was.refused == refused || r.silent {
 		return dst
 	}
-	l := line{PID: of.pid, Life: of.time, Unnamed: unnamed}
+	l := line{PID: of.pid, Life: of.time, Unnamed: unnamed, Refused: refused}
 	if r.changes++; r.changes == mostChanges {
 		r.silent = true
-		l = line{Silent: max(of.time, unnamed, 1)}
+		l = line{Silent: max(of.time, 1)}
+		if refused == was.refused {
+			l.Silent = max(l.Silent, unnamed)
+		}
 	}
-	r.lives[of] = lifeLines{was.lines + 1, unnamed}
+	r.lives[of] = lifeLines{was.lines + 1, unnamed, refused}
 	text, _ := json.Marshal(&l) // of numbers that does not fail
 	return append(append(dst, text...), '\n')
 }
@@ -205,6 +219,13 @@ type Recorded struct {
 type recordedLife struct {
 	from    uint64
 	unnamed uint64 // from when on its addresses have no names; 0: they have
+	refused refused
+	missing refused // what is here no room for
+}
+
+// hides reports whether what was mapped at an address since a time may have been hidden at another time.
+func (l *recordedLife) hides(addr, since, time uint64) bool {
+	return l.refused.hides(addr, since, time) || l.missing.hides(addr, since, time)
 }
 
 // A declared is what a line says of a mapping.
@@ -238,7 +259,7 @@ func (r *Recorded) Add(block []byte) error {
 			r.addMapping(l, len(text))
 			continue
 		case l.PID > 0:
-			r.addLife(l.PID, recordedLife{l.Life, l.Unnamed}, true)
+			r.addLife(l.PID, recordedLife{from: l.Life, unnamed: l.Unnamed, refused: l.Refused}, true)
 			continue
 		}
 		number, ok := r.number[l.Mapping]
@@ -266,13 +287,15 @@ func (r *Recorded) silence(from uint64) {
 
 // addLife adds a life. again says that the line takes the place of others about that life.
 func (r *Recorded) addLife(pid uint32, life recordedLife, again bool) {
-	const size = 64 // in memory, about
+	const size = 128 // in memory, about
 	own := r.lives[pid]
 	i, known := slices.BinarySearchFunc(own, life.from, func(l recordedLife, from uint64) int { return cmp.Compare(l.from, from) })
 	switch {
 	case known && again:
+		life.missing = own[i].missing
 		own[i] = life
 	case known:
+		own[i].missing.merge(life.missing)
 	case len(own) < mostMapped && r.room(size):
 		r.lives[pid] = slices.Insert(own, i, life)
 	default: // or it would have the names of the one before
@@ -313,6 +336,7 @@ func (r *Recorded) addMapping(l line, size int) {
 	if !known {
 		of := moment{l.PID, l.Life}
 		if len(r.of[of]) >= mostMapped || !r.room(size) {
+			r.addLife(l.PID, recordedLife{from: l.Life, missing: refused{l.Start, l.End, l.Since, l.Since}}, false)
 			return
 		}
 		r.addLife(l.PID, recordedLife{from: l.Life}, false) // recordings of older versions have no lines about lives
@@ -337,7 +361,7 @@ func (r *Recorded) Of(e *bpf.Event) *RecordedProcess {
 	case life.unnamed != 0 && e.Time >= life.unnamed:
 		p.why = unseenProgram(numberOf(e))
 	case known:
-		p.mappings = r.of[moment{e.PID, life.from}]
+		p.mappings, p.life = r.of[moment{e.PID, life.from}], life
 	}
 	if p.why == "" && len(r.lives[e.PID]) == 0 {
 		p.why = "not in the recording"
@@ -349,6 +373,7 @@ func (r *Recorded) Of(e *bpf.Event) *RecordedProcess {
 type RecordedProcess struct {
 	recorded *Recorded
 	time     uint64
+	life     recordedLife
 	mappings []int  // of its program then, in the order in which they were recorded
 	why      string // why there are none; "" if there are
 }
@@ -380,10 +405,7 @@ func (p *RecordedProcess) AppendLines(dst []debuginfo.Frame, addr uint64, return
 
 // find returns the mapping of an address, nil if it is in none, and what is known of the place.
 func (p *RecordedProcess) find(addr uint64, returnAddress bool) (m *line, f line) {
-	at := addr
-	if returnAddress && at > 0 {
-		at--
-	}
+	at := lookedUp(addr, returnAddress)
 	best := -1
 	for _, n := range p.mappings {
 		m := &p.recorded.mappings[n]
@@ -394,7 +416,7 @@ func (p *RecordedProcess) find(addr uint64, returnAddress bool) (m *line, f line
 			best = n
 		}
 	}
-	if best < 0 {
+	if best < 0 || p.life.hides(at, p.recorded.mappings[best].Since, p.time) {
 		return nil, f
 	}
 	m = &p.recorded.mappings[best]

@@ -270,7 +270,7 @@ func TestRecorderLimits(t *testing.T) {
 	if err := recorded.Add(lines); err != nil {
 		t.Fatal(err)
 	}
-	if len(r.mapped) != 1 || len(r.framed) != 1 || strings.Count(string(lines), "\n") != 3 { // with the life
+	if len(r.mapped) != 1 || len(r.framed) != 1 || strings.Count(string(lines), "\n") != 4 { // with the life, and what was refused
 		t.Errorf("%d mappings, %d frames, lines %s", len(r.mapped), len(r.framed), lines)
 	}
 	for addr, want := range map[uint64]string{0x5000: "0x5000", 0x6000: "f+0x1000 (/tmp/perf-7.map)"} {
@@ -284,7 +284,7 @@ func TestRecorderLimits(t *testing.T) {
 		r.framed[recordedFrame{mapping: -1, at: uint64(n)}] = struct{}{}
 	}
 	lines = r.Append(nil, &e, stack)
-	if len(r.mapped) != 1 || len(r.framed) != mostRecorded/2-1 || strings.Count(string(lines), "\n") != 2 {
+	if len(r.mapped) != 1 || len(r.framed) != mostRecorded/2-1 || strings.Count(string(lines), "\n") != 3 {
 		t.Errorf("%d mappings, %d frames, lines %s", len(r.mapped), len(r.framed), lines)
 	}
 }
@@ -336,52 +336,126 @@ func TestRecordedLives(t *testing.T) {
 		}
 	}
 	const doubt = "process 7 may have executed another program, which was not seen"
-	add(r.appendLife(nil, moment{7, 10}, 0))
+	add(r.appendLife(nil, moment{7, 10}, 0, refused{}))
 	add([]byte(`{"m":0,"PID":7,"Life":10,"Since":10,"Start":4096,"End":8192,"Path":"/bin/a"}` + "\n"))
-	add(r.appendLife(nil, moment{7, 100}, 0)) // it has no mapping there
+	add(r.appendLife(nil, moment{7, 100}, 0, refused{})) // it has no mapping there
 	shows(50, "0x1000 (/bin/a)", "")
 	shows(100, "0x1000", "")
-	add(r.appendLife(nil, moment{7, 10}, 40))
+	add(r.appendLife(nil, moment{7, 10}, 40, refused{}))
 	shows(39, "0x1000 (/bin/a)", "")
 	shows(40, "0x1000", doubt)
 	shows(100, "0x1000", "")
-	if again := r.appendLife(nil, moment{7, 10}, 40); again != nil {
+	if again := r.appendLife(nil, moment{7, 10}, 40, refused{}); again != nil {
 		t.Errorf("said again: %s", again)
 	}
 	often := moment{8, 10}
 	last := ""
 	for n := range uint64(10 * mostOfLife) { // it is in doubt again and again
-		if block := r.appendLife(nil, often, 20+n); block != nil {
+		if block := r.appendLife(nil, often, 20+n, refused{}); block != nil {
 			last = string(block)
 		}
-		add(r.appendLife(nil, often, 0))
+		add(r.appendLife(nil, often, 0, refused{}))
 	}
 	if n := r.lives[often].lines; n > mostOfLife+1 || !strings.Contains(last, "Unnamed") {
 		t.Errorf("%d lines of one life, the last is %s", n, last)
 	}
-	if earlier := r.appendLife(nil, often, 15); earlier == nil {
+	if earlier := r.appendLife(nil, often, 15, refused{}); earlier == nil {
 		t.Error("it is not said that a life was in doubt before")
 	}
 	part := (&Symbols{}).NewRecorder() // the next part of the run begins anew
-	add(part.appendLife(nil, moment{7, 10}, 0))
+	add(part.appendLife(nil, moment{7, 10}, 0, refused{}))
 	shows(40, "0x1000 (/bin/a)", "")
 	part.changes = mostChanges - 1
-	add(part.appendLife(nil, moment{7, 10}, 60))
+	add(part.appendLife(nil, moment{7, 10}, 60, refused{}))
 	shows(59, "0x1000 (/bin/a)", "")
 	shows(60, "0x1000", noRoom)
 	shows(100, "0x1000", noRoom)
-	if more := part.appendLife(nil, moment{8, 10}, 60); more != nil {
+	if more := part.appendLife(nil, moment{8, 10}, 60, refused{}); more != nil {
 		t.Errorf("said when there is no room: %s", more)
 	}
 
 	full := NewRecorded()
 	full.lines = mostRecorded
-	if err := full.Add(r.appendLife(nil, moment{9, 30}, 0)); err != nil {
+	if err := full.Add(r.appendLife(nil, moment{9, 30}, 0, refused{})); err != nil {
 		t.Fatal(err)
 	}
 	if why := full.Of(&bpf.Event{PID: 9, Time: 30}).Missing(); why == "" || full.Of(&bpf.Event{PID: 9, Time: 29}).Missing() == why {
 		t.Errorf("a full one: %q", why)
 	}
+}
+
+// TestRecordedRefused: what there was no room for hides, live and in a replay, what was at its place before: where the process maps too
+// much, where the recording is full, and where the replay is.
+func TestRecordedRefused(t *testing.T) {
+	const now = mostMapped + 30
+	source := &told{{{Kind: mappings.Execed, PID: 7, TID: 7, Time: 1}, *mappedAt(2, 5, "/old"), *mappedAt(3, 6, "/old")}, {}}
+	s := Following(fstest.MapFS{}, NumberedOurs, source, false)
+	recorder, replay := s.NewRecorder(), NewRecorded()
+	record := func(r *Recorder, to *Recorded, time uint64, pages ...uint64) {
+		t.Helper()
+		var stack []bpf.UserFrame
+		for _, page := range pages {
+			stack = append(stack, bpf.NewUserFrame(page<<12, 0, true))
+		}
+		if err := to.Add(r.Append(nil, &bpf.Event{PID: 7, TID: 7, Time: time}, stack)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	shows := func(from *Recorded, time, page uint64, want string) {
+		t.Helper()
+		if got := string(from.Of(&bpf.Event{PID: 7, Time: time}).AppendFrame(nil, page<<12, false)); got != want {
+			t.Errorf("page %d at %d: %s, want %s", page, time, got, want)
+		}
+	}
+	record(recorder, replay, 4, 5, 6)
+	shows(replay, 4, 5, "0x5000 (/old)")
+
+	full := s.NewRecorder()
+	toFull := NewRecorded()
+	record(full, toFull, 4, 5)
+	full.size = mostRecordedText / 2
+	record(full, toFull, 5, 6)
+	shows(toFull, 5, 5, "0x5000 (/old)")
+	shows(toFull, 5, 6, "0x6000")
+	if again := full.Append(nil, &bpf.Event{PID: 7, TID: 7, Time: 6}, []bpf.UserFrame{bpf.NewUserFrame(0x6000, 0, true)}); len(again) > 0 {
+		t.Errorf("said again: %s", again)
+	}
+
+	var more []mappings.Event
+	for n := range uint64(mostMapped - 2) {
+		more = append(more, *mappedAt(10+n, 10, "/jit"))
+		more[n].Start += n % 4096 // each is another mapping
+	}
+	*source = told{append(more, *mappedAt(now, 5, "/new"))}
+	record(recorder, replay, now+1, 5, 6)
+	live := s.Of(&bpf.Event{PID: 7, TID: 7, Time: now + 1}, "")
+	for page, want := range map[uint64]string{5: "0x5000", 6: "0x6000 (/old)"} {
+		if got := string(live.AppendFrame(nil, page<<12, false)); got != want {
+			t.Errorf("live: %s, want %s", got, want)
+		}
+		shows(replay, now+1, page, want)
+	}
+	shows(replay, now-1, 5, "0x5000 (/old)")
+
+	replay.lines = mostRecorded
+	if err := replay.Add([]byte(`{"m":9,"PID":7,"Life":1,"Since":40000,"Start":24576,"End":28672,"Path":"/newer"}` + "\n")); err != nil {
+		t.Fatal(err)
+	}
+	shows(replay, 39999, 6, "0x6000 (/old)")
+	shows(replay, 40000, 6, "0x6000")
+	if err := replay.Add(recorder.appendLife(nil, moment{7, 1}, 60000, refused{})); err != nil {
+		t.Fatal(err)
+	}
+	shows(replay, 40000, 6, "0x6000") // after another line of that life, too
+	for n := range uint64(2 * mostOfLife) {
+		if err := replay.Add(recorder.appendLife(nil, moment{7, 1}, 0, refused{0x9000, 0xa000, now + n, now + n})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := recorder.lives[moment{7, 1}].lines; n > mostOfLife+1 {
+		t.Errorf("%d lines of one life", n)
+	}
+	shows(replay, 50000, 10, "0xa000")
 }
 
 func FuzzRecorded(f *testing.F) {

@@ -165,7 +165,11 @@ const betweenRows = uint64(5 * time.Millisecond)
 // doubted returns a process whose life is in doubt, by its number for people, and has that compared next. Where /proc has other
 // numbers, lives are never compared with it, so there it tells what the process maps if the thread still has its name.
 func (s *Symbols) doubted(of *life, number, pid, tid uint32, comm string, unnumbered error) *Process {
-	p := Unknown(unseenProgram(number))
+	why := unseenProgram(number)
+	if of.denied {
+		why += fmt.Sprintf(", and ksnoop may not read /proc/%d/maps (CAP_SYS_PTRACE)", number)
+	}
+	p := Unknown(why)
 	s.lives.want(number)
 	if _, blind := s.lives.root.(nowhere); blind && unnumbered == nil {
 		p = s.process(pid, tid, comm)
@@ -325,10 +329,7 @@ func (p *Process) appendLines(dst []debuginfo.Frame, n named) []debuginfo.Frame 
 
 // name finds what is known of an address.
 func (p *Process) name(addr uint64, returnAddress bool) (n named) {
-	at := addr
-	if returnAddress && at > 0 {
-		at--
-	}
+	at := lookedUp(addr, returnAddress)
 	if n.mapping, n.since = p.mapping(at); n.mapping == nil {
 		return n
 	}
@@ -350,6 +351,14 @@ func (p *Process) name(addr uint64, returnAddress bool) (n named) {
 		}
 	}
 	return n
+}
+
+// lookedUp returns the address by which the function of an address is found.
+func lookedUp(addr uint64, returnAddress bool) uint64 {
+	if returnAddress && addr > 0 {
+		return addr - 1
+	}
+	return addr
 }
 
 func appendFile(dst []byte, file string) []byte {
