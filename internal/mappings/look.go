@@ -104,10 +104,11 @@ func (w *Watcher) begin() error {
 // tell asks what was switched.
 func (l *look) tell(switches teller) {
 	all, missed := switches.read()
-	if l.missed = l.missed || missed; l.missed {
-		l.gap = true
+	if missed {
 		l.lost.Count++
 	}
+	l.missed = l.missed || missed
+	l.gap = l.gap || l.missed
 	if len(all) == 0 {
 		return
 	}
