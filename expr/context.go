@@ -131,6 +131,9 @@ func (c *checker) contextHint(name string) string {
 	if meant := c.otherwiseCalled(name); meant != "" {
 		return suggest.DidYouMean(meant)
 	}
+	if hint := otherHints[strings.TrimPrefix(name, "$")]; hint != "" {
+		return hint
+	}
 	if slices.Contains([]string{"$name", "$process", "$cmd", "$command"}, name) {
 		return suggest.DidYouMean("$comm")
 	}

@@ -83,7 +83,7 @@ func (c *checker) doubtLiteral(x *Binary) {
 			continue
 		}
 		hint := ""
-		if y, ok := unparen(side[1]).(*Binary); ok && y.Op.Comparison() && x.Op == OpOr {
+		if y, ok := unparen(side[1]).(*Binary); ok && y.Op.Comparison() && (x.Op == OpOr) == (y.Op != OpNe) {
 			other := fmt.Sprintf("%s %s %s", c.textOf(y.X), y.Op, c.textOf(side[0]))
 			hint = fmt.Sprintf("write %s %s %s", c.textOf(side[1]), x.Op, other)
 		}

@@ -88,6 +88,8 @@ func TestDoubts(t *testing.T) {
 		{"(1) && count > flags", "(1): (1) is always true"},
 		{"count & 1 && 3", "3: 3 is always true"},
 		{"count == 1 || 2 || 3", "2: 2 is always true; write count == 1 || count == 2\n3: 3 is always true"},
+		{"count != 4096 || 8192", "8192: 8192 is always true"},
+		{"count != 4096 && 8192", "8192: 8192 is always true; write count != 4096 && count != 8192"},
 		{"count == 4096 && 8192", "8192: 8192 is always true"},
 		{"count || 0", ""},
 		{"count == 1 || flags & 2", ""},

@@ -110,6 +110,7 @@ var faulty = []struct {
 	{CodeUnknownName, `send(comm == "ping")`},
 	{CodeUnknownName, "send(nsecs > 3)"},
 	{CodeUnknownName, "send(elapsed > 3)"},
+	{CodeUnknownName, "send($elapsed > 3)"},
 	{CodeUnknownName, "send(curtask->flags)"},
 	{CodeUnknownName, "send(kstack, ustack, func)"},
 	{CodeUnknownName, "send($retval < 0)"},

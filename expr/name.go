@@ -116,7 +116,7 @@ func (c *checker) nameHint(name string, want *btf.Enum, unreadable error) string
 	if f, known := aggregators[name]; known {
 		return "it is a function: " + name + map[bool]string{true: "()", false: "(x)"}[f.most == 0]
 	}
-	if hint := cmp.Or(stackHints[name], c.argumentHint(name)); hint != "" {
+	if hint := cmp.Or(otherHints[name], c.argumentHint(name)); hint != "" {
 		return hint
 	}
 	constant := constantName.MatchString(name)
@@ -170,8 +170,8 @@ func (c *checker) nameHint(name string, want *btf.Enum, unreadable error) string
 	return hint
 }
 
-// stackHints say what other tracers' names for what is a key or an option are here. It is never changed.
-var stackHints = map[string]string{
+// otherHints say what there is here for names of other tracers that no name here takes the place of. It is never changed.
+var otherHints = map[string]string{
 	"kstack":  "the option --stack shows stacks, count()[$stack] counts by them",
 	"ustack":  "the option --ustack shows stacks, count()[$ustack] counts by them",
 	"elapsed": "bpftrace counts it from its own start; $duration is how long a call took, $time when it was made",
