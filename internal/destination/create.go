@@ -164,7 +164,9 @@ func (f *File) Discard() error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && f.before != "":
 		return errors.Join(restore(f.before, f.name), f.File.Close())
-	case err != nil || !os.SameFile(own, there):
+	case err != nil: // nobody knows what has the name
+		return errors.Join(err, f.File.Close())
+	case !os.SameFile(own, there):
 		return errors.Join(f.removeBefore(), f.File.Close())
 	}
 	if f.before != "" {

@@ -101,6 +101,9 @@ func TestReplacedLate(t *testing.T) {
 		if got, err := os.ReadFile(file); err != nil || string(got) != want {
 			t.Errorf("%q, %v, want %q", got, err, want)
 		}
+		if all, err := os.ReadDir(filepath.Dir(file)); err != nil || len(all) != 1 {
+			t.Errorf("%v, %v", all, err)
+		}
 	}
 }
 
