@@ -33,7 +33,7 @@ type Event struct {
 	BuildID      string // bytes; "" if it is not known
 	Device       string // as in /proc/PID/maps; "" if the build ID is known
 	Inode        uint64
-	Since, Count uint64 // of what is lost. Since 0: only the count is told, of what was told before. Count 0: it is not known yet.
+	Since, Count uint64 // of what is lost. Since 0: only the count is told, of what was told before. Count 0: it was told before, or is not known yet.
 	ParentShare  bool   // the new thread is one of its parent's process
 }
 

@@ -89,7 +89,8 @@ func (w *Watcher) look() error {
 	return err
 }
 
-// begin looks for the first time. The CPUs have been on before, and nothing is lost. If one is just being switched on, that will be told.
+// begin looks for the first time. The CPUs have been on before, and nothing is lost. If one is just being switched on, that will be told;
+// where it is not, all are followed anew when it must be on, and what was before may be lost.
 func (w *Watcher) begin() error {
 	err := w.look()
 	w.pending = nil
@@ -126,9 +127,10 @@ func (w *Watcher) follow(is cpu, l *look) error {
 	c := w.cpu(is.number)
 	c.looked = l.began
 	complete, told := l.told[is.number]
+	goesOn := c.on && c.is == is && !told && !l.missed
 	grown := c.young && l.began-c.since > uint64(mostYoung)
-	if c.on && c.is == is && !told && !l.missed && !grown {
-		l.gap = l.gap || c.young
+	if goesOn && !grown {
+		l.gap = l.gap || c.young && c.counted
 		c.complete = c.complete || l.began-c.since > uint64(mostSwitching)
 		return nil
 	}
@@ -136,7 +138,7 @@ func (w *Watcher) follow(is cpu, l *look) error {
 	if c.on && !c.complete { // it may have told nothing so far
 		l.lost.Since = min(l.lost.Since, c.since)
 	}
-	if !c.counted && !l.missed {
+	if !goesOn && !c.counted && !l.missed {
 		l.lost.Count++
 	}
 	b, err := w.open(is.number)

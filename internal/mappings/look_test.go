@@ -175,6 +175,42 @@ func TestLook(t *testing.T) {
 	}
 }
 
+// TestLookDeaf: where it is not told which CPUs are switched on, one of those that are found at first may have been followed too early.
+func TestLookDeaf(t *testing.T) {
+	b := newBench(0, 1)
+	b.deaf = unix.EACCES
+	if err := b.begin(); err != nil || len(b.pending) > 0 {
+		t.Fatalf("%v, %+v", err, b.pending)
+	}
+	for _, step := range []struct {
+		name   string
+		cpus   []int
+		after  time.Duration
+		opened []int
+		lost   bool
+		count  uint64
+	}{
+		{name: "as before", cpus: []int{0, 1}},
+		{name: "a second later", cpus: []int{0, 1}, after: mostYoung, opened: []int{0, 1}, lost: true},
+		{name: "followed", cpus: []int{0, 1}},
+		{name: "one came on", cpus: []int{0, 1, 2}, opened: []int{2}, lost: true, count: 1},
+		{name: "it may tell nothing", cpus: []int{0, 1, 2}, lost: true},
+		{name: "a second later again", cpus: []int{0, 1, 2}, after: mostYoung, opened: []int{2}, lost: true},
+		{name: "followed again", cpus: []int{0, 1, 2}},
+	} {
+		b.set(step.cpus...)
+		b.opened, b.pending = nil, nil
+		b.ages(step.after)
+		if err := b.look(); err != nil {
+			t.Fatal(err)
+		}
+		lost := append(b.pending, Event{})[0]
+		if !slices.Equal(b.opened, step.opened) || (lost.Kind == Lost) != step.lost || lost.Count != step.count {
+			t.Errorf("%s: opened %v, want %v; lost %+v, want %v and %d", step.name, b.opened, step.opened, lost, step.lost, step.count)
+		}
+	}
+}
+
 // TestReplaced: what is in the buffer of a CPU that was off is not lost.
 func TestReplaced(t *testing.T) {
 	b := newBench(0, 1)

@@ -175,6 +175,13 @@ func TestLost(t *testing.T) {
 	if got := lost(); len(got) != 1 || got[0].Since != last || got[0].Time < before || got[0].Count != 0 {
 		t.Errorf("there may be no room: %+v, the last is of %d", got, last)
 	}
+	r.write(recordAt(200_000, unix.PERF_RECORD_LOST, 0, binary.LittleEndian.AppendUint64(make([]byte, 8), 7)))
+	for n := 0; n*size <= len(r.data)-mostRecord; n++ {
+		r.write(fork(uint64(200_000 + n)))
+	}
+	if got := lost(); len(got) != 2 || got[0].Count != 7 || got[1].Since < 200_000+uint64(len(r.data)-mostRecord)/uint64(size)-4 {
+		t.Errorf("there may be no room again: %+v", got)
+	}
 }
 
 func (r *ring) write(raw []byte) {

@@ -81,7 +81,7 @@ func (r *ring) read(dst []Event) []Event {
 		}
 		r.raw = r.take(r.raw[:0], at, size)
 		e, ok := decode(r.raw)
-		if since == 0 && (e.Kind == Lost || at+size-began > room) {
+		if since == 0 && at+size-began > room { // what a Lost record tells was lost before the last reading
 			since = r.last
 		}
 		if ok {
