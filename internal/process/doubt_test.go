@@ -28,7 +28,7 @@ func TestDoubt(t *testing.T) { synctest.Test(t, testDoubt) }
 
 // TestDoubtDenied: without the right to read what a process maps it stays in doubt, and that is said.
 func TestDoubtDenied(t *testing.T) {
-	root := denied{MapFS: fstest.MapFS{"proc/7/stat": {Data: []byte(stat("sh", 1, 2))}}, name: "proc/7/maps"}
+	root := &listings{MapFS: fstest.MapFS{"proc/7/stat": {Data: []byte(stat("sh", 1, 2))}}, fails: map[string]error{"proc/7/maps": unix.EACCES}}
 	source := &told{{*mappedAt(10, 1, "/bin/sh"), {Kind: mappings.Lost, Since: 20, Time: 30, Count: 1}}}
 	s := Following(fstest.MapFS{}, NumberedOurs, source, false)
 	s.lives.root = root
@@ -39,19 +39,6 @@ func TestDoubtDenied(t *testing.T) {
 	if why := s.Of(e, "sh").Missing(); why != want {
 		t.Errorf("%q", why)
 	}
-}
-
-// A denied root has a file that may not be opened.
-type denied struct {
-	fstest.MapFS
-	name string
-}
-
-func (d denied) Open(name string) (fs.File, error) {
-	if name == d.name {
-		return nil, &fs.PathError{Op: "open", Path: name, Err: unix.EACCES}
-	}
-	return d.MapFS.Open(name)
 }
 
 func testDoubt(t *testing.T) {
@@ -354,6 +341,10 @@ func TestDoubtKernelThread(t *testing.T) {
 		if l.doubts.open || len(l.doubts.left) > 0 || l.at(7, 50).doubtAt(50) {
 			t.Errorf("another round is to come: %v, in doubt: %v", l.doubts.open, l.at(7, 50).doubtAt(50))
 		}
+		*source = append(*source, []mappings.Event{*mappedAt(60, 1, "/bin/sh"), {Kind: mappings.Lost, Since: 70, Time: 80}}) // it has ended in between
+		if l.update(0); !l.at(7, 75).doubtAt(75) || !l.at(7, 75).over {
+			t.Errorf("a thread of the kernel has its number: %+v", l.at(7, 75))
+		}
 	})
 }
 
@@ -365,7 +356,9 @@ func TestDoubtUnreadable(t *testing.T) {
 			source := &told{{{Kind: mappings.Execed, PID: 7, TID: 7, Time: 10}, *mappedAt(11, 1, "/bin/sh"), {Kind: mappings.Lost, Since: 30, Time: 40}}}
 			l := newLives(fstest.MapFS{}, source)
 			l.root = &listings{MapFS: root, fails: map[string]error{file: unix.EMFILE}}
-			l.update(0)
+			if l.update(0); !l.at(7, 50).doubtAt(50) {
+				t.Errorf("%s can not be read: there is no doubt", file)
+			}
 			l.root = root
 			time.Sleep(time.Second)
 			if l.update(0); l.at(7, 50).doubtAt(50) {
@@ -408,8 +401,34 @@ func TestDoubtThread(t *testing.T) {
 		{Kind: mappings.Lost, Since: 30, Time: 40}}} // in which the main thread has ended
 	l := newLives(fstest.MapFS{}, source)
 	l.root = root
+	few := &listings{MapFS: root, fails: map[string]error{"proc/7/task/9/stat": unix.EMFILE}}
+	l.root = few
+	if l.update(0); !l.at(7, 50).doubtAt(50) || !l.doubts.open {
+		t.Errorf("the thread could not be read: %+v, another round is to come: %v", l.at(7, 50), l.doubts.open)
+	}
+	l.root = root
+	l.doubts.next = time.Time{}
 	if l.update(0); l.at(7, 50).doubtAt(50) || l.at(7, 50).over || !l.at(7, 50).mainEnded {
 		t.Errorf("%+v", l.at(7, 50))
+	}
+}
+
+// TestDoubtRefused: when a process is compared that has mapped what there was no room for, it is known again what it maps.
+func TestDoubtRefused(t *testing.T) {
+	root := fstest.MapFS{"proc/7/maps": {Data: []byte("00001000-00002000 r-xp 00000000 fe:01 131 /bin/sh\n")}, "proc/7/stat": {Data: []byte(stat("sh", 1, 2))}}
+	source := &told{{{Kind: mappings.Execed, PID: 7, TID: 7, Time: 10}, *mappedAt(11, 1, "/bin/sh")}}
+	l := newLives(fstest.MapFS{}, source)
+	l.root = root
+	l.update(0)
+	l.at(7, 11).refused = refused{0, 1 << 20, 12, 15}
+	known := func(time uint64) bool { m, _ := l.at(7, time).find(0x1008, time); return m != nil }
+	if !known(11) || known(20) {
+		t.Errorf("before: known %v, after: %v", known(11), known(20))
+	}
+	*source = append(*source, []mappings.Event{{Kind: mappings.Lost, Since: 30, Time: 40}})
+	l.update(0)
+	if known(20) || !known(math.MaxUint64) || l.at(7, 50).doubtAt(50) {
+		t.Errorf("compared: %+v, %+v", l.at(7, 20), l.at(7, math.MaxUint64))
 	}
 }
 

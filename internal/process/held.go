@@ -50,14 +50,16 @@ func (s *Symbols) release(of *life) {
 	of.held = nil
 }
 
+// holdAgain is how long after a try to keep where a map is there is another one: compilers at run time map code all the time.
+const holdAgain = time.Second
+
 // generates keeps where the map of a process is that has mapped code of no file.
 func (s *Symbols) generates(pid uint32, of *life) {
-	if !of.generates {
-		of.generates = true
-		if !of.over {
-			of.held = s.hold(pid)
-		}
+	if now := time.Now(); of.held == nil && !of.over && now.Sub(of.tried) >= holdAgain {
+		of.tried = now
+		of.held = s.hold(pid)
 	}
+	of.generates = true
 }
 
 // over takes note of the end of a life, whose map is read now if addresses of it were asked for before. Otherwise

@@ -167,6 +167,15 @@ func TestHeldBound(t *testing.T) {
 	if s.heldOpen != mostHeld || lives[mostHeld-1].held == nil || lives[mostHeld].held != nil {
 		t.Errorf("%d are open", s.heldOpen)
 	}
+	s.release(lives[0])
+	late := lives[mostHeld]
+	if s.generates(7, late); late.held != nil {
+		t.Error("it was tried again at once")
+	}
+	late.tried = late.tried.Add(-holdAgain)
+	if s.generates(7, late); late.held == nil {
+		t.Error("it is not tried again")
+	}
 	shared := &life{}
 	s.generates(8, shared)
 	if shared.held == nil || shared.held.tmp != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 )
 
 // A life is what a process maps from an exec or a fork to the next exec.
@@ -17,7 +18,7 @@ type life struct {
 
 	looked looked
 
-	executed bool // it began with an exec: what /proc has at another time says nothing of it
+	executed bool // it began with an exec: before anything mapped is known, what /proc has at another time says nothing of it
 	refused  refused
 
 	// A process goes on when its main thread has ended, as long as there is another one.
@@ -29,8 +30,9 @@ type life struct {
 	sure     uint64 // when it was known last that it has not
 	denied   bool   // what it maps may not be read
 
-	generates bool  // code of no file is mapped
-	held      *held // where its map is; nil if that is not known
+	generates bool      // code of no file is mapped
+	held      *held     // where its map is; nil if that is not known
+	tried     time.Time // when it was tried last to keep that
 	over      bool
 }
 
@@ -89,8 +91,8 @@ func (n *life) has(m *timed) bool {
 	return false
 }
 
-// A refused is where the mappings are for which there was no room, in all, and when the first and the last were mapped. What is older may
-// be hidden by one of them. Where there is none it is zero.
+// A refused bounds the mappings for which there was no room, in address and in time: what is older within these bounds may be hidden by one
+// of them. Where there is none it is zero.
 type refused struct{ Start, End, First, Last uint64 }
 
 func refusedOnly(m *timed) refused { return refused{m.start, m.end, m.from, m.from} }

@@ -442,6 +442,9 @@ func (l *lives) compare(pid uint32) {
 	}
 	program, main, err := l.program(pid)
 	switch {
+	case errors.Is(err, errKernelThread) && known && len(last.maps) > 0: // which has the number of a process that ended unseen
+		l.end(pid, last)
+		return
 	case errors.Is(err, errKernelThread) && known:
 		last.doubtful = 0 // it has no code that anybody could take for another's
 		return
@@ -473,10 +476,12 @@ func (l *lives) compare(pid uint32) {
 		return
 	}
 	if known {
-		var more []mapping
-		if more, known = last.same(maps); known {
+		more, same := last.same(maps)
+		if same {
 			last.doubtful, last.sure = 0, since
 			last.others, last.unlisted, last.mainEnded = nil, true, !main // threads may have begun and ended
+		}
+		if known = same && last.refused == (refused{}); known { // or another life begins, which has room for all
 			maps = more
 		}
 	}
@@ -518,13 +523,17 @@ func (l *lives) program(pid uint32) (id identity, main bool, err error) {
 	if id, err = l.programIn(procOf(pid)); !errors.Is(err, errEnded) {
 		return id, true, err
 	}
-	others, listed := otherThreads(l.root, pid)
+	others, unread := otherThreads(l.root, pid)
 	for tid := range others {
-		if id, err := l.programIn(fmt.Sprintf("%s/task/%d", procOf(pid), tid)); err == nil {
+		id, failed := l.programIn(fmt.Sprintf("%s/task/%d", procOf(pid), tid))
+		switch {
+		case failed == nil:
 			return id, false, nil
+		case !hopeless(failed):
+			unread = failed
 		}
 	}
-	return id, false, cmp.Or(listed, err)
+	return id, false, cmp.Or(unread, err)
 }
 
 // programIn is program by the folder of a thread in /proc.

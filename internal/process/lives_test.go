@@ -105,6 +105,13 @@ func (f *listings) ReadDir(name string) ([]fs.DirEntry, error) {
 	return f.MapFS.ReadDir(name)
 }
 
+func (f *listings) Open(name string) (fs.File, error) {
+	if err := f.fails[name]; err != nil {
+		return nil, err
+	}
+	return f.MapFS.Open(name)
+}
+
 func (f *listings) ReadFile(name string) ([]byte, error) {
 	if err := f.fails[name]; err != nil {
 		return nil, err
@@ -357,7 +364,7 @@ func TestLivesForgotten(t *testing.T) {
 	}
 }
 
-// TestRefused: a mapping for which there is no room hides what was at its place before, from then on.
+// TestRefused: a mapping for which there is no room hides what was at its place before, from then on. Two hide what is between them.
 func TestRefused(t *testing.T) {
 	l := newLives(fstest.MapFS{}, &told{})
 	for n := range uint64(mostMapped) {
@@ -368,7 +375,7 @@ func TestRefused(t *testing.T) {
 	for _, c := range []struct {
 		page, time uint64
 		known      bool
-	}{{5, mostMapped + 9, true}, {5, mostMapped + 10, false}, {4, mostMapped + 30, true}, {7, mostMapped + 30, false}, {8, mostMapped + 30, true}} {
+	}{{5, mostMapped + 9, true}, {5, mostMapped + 10, false}, {4, mostMapped + 30, true}, {6, mostMapped + 30, false}, {7, mostMapped + 30, false}, {8, mostMapped + 30, true}} {
 		if m, _ := l.at(7, c.time).find(c.page<<12, c.time); (m != nil) != c.known {
 			t.Errorf("page %d at %d: %+v", c.page, c.time, m)
 		}

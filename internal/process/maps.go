@@ -204,7 +204,7 @@ func threadFlags(stat []byte) (flags uint64, ok bool) {
 	return flags, err == nil
 }
 
-// errNoMaps says that a process has ended, or is a thread of the kernel.
+// errNoMaps says that a process has ended, is in the middle of an exec, or is a thread of the kernel.
 var errNoMaps = errors.New("maps: empty, as of a process that has ended")
 
 func procOf(pid uint32) string { return "proc/" + strconv.FormatUint(uint64(pid), 10) }

@@ -187,7 +187,7 @@ type Process struct {
 	life    *life  // has the mappings, in place of space
 	at      uint64 // and at which time
 	why     string
-	of      *life // as which a recording has it; nil where processes are not followed
+	of      *life // which a recording's lines name; nil if none is known
 	doubted bool  // of may have executed another program since, unseen
 }
 
