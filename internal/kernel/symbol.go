@@ -271,10 +271,11 @@ func (v *View) Renew() bool {
 	return true
 }
 
-// Pin makes text stand for /proc/kallsyms from now on, whatever the file becomes. The View
+// Pin makes text stand for /proc/kallsyms from now on, whatever the file becomes, until modules come or go, or for good. The View
 // keeps text.
-func (v *View) Pin(text []byte) {
+func (v *View) Pin(text []byte, forGood bool) {
 	v.pinned.Store(true)
+	v.lasting.Store(forGood)
 	v.before.Store(nil)
 	v.setSymbols(func() (*symbolTable, error) { return parseSymbols(bytes.NewReader(text), nil) })
 }
@@ -285,14 +286,27 @@ func (v *View) Symbol(addr uint64) (Symbol, bool) {
 	if r := v.ranges.Load(); r != nil {
 		return r.find(addr)
 	}
-	if s, ok, certain := v.symbolBefore(addr); certain {
+	s, ok, lasting := v.symbolNow(addr)
+	if lasting {
 		return s, ok
+	}
+	if before := v.generation.Load(); v.Generation() != before {
+		s, ok, _ = v.symbolNow(addr)
+	}
+	return s, ok
+}
+
+// symbolNow is Symbol by what was read. lasting says that modules which come and go change nothing.
+func (v *View) symbolNow(addr uint64) (s Symbol, ok, lasting bool) {
+	if s, ok, certain := v.symbolBefore(addr); certain {
+		return s, ok, true
 	}
 	t, err := v.symbols()
 	if err != nil {
-		return Symbol{}, false
+		return s, false, true
 	}
-	return t.find(addr)
+	s, ok = t.find(addr)
+	return s, ok, t.lasts(addr, s, ok)
 }
 
 // NamedSymbol is Symbol, if no other symbol of the kernel or the module has its name: then the kernel
@@ -325,7 +339,7 @@ func (v *View) symbolBefore(addr uint64) (s Symbol, ok, certain bool) {
 		return s, false, false
 	}
 	s, ok = t.find(addr)
-	return s, ok, ok && s.Module == "" || !ok && !t.reaches(addr)
+	return s, ok, t.lasts(addr, s, ok)
 }
 
 // SymbolNamed returns the first symbol called name, preferably in vmlinux; if module is not
@@ -430,6 +444,11 @@ func (t *symbolTable) reaches(addr uint64) bool {
 	order := t.sorted()
 	next := sort.Search(len(order), func(i int) bool { return t.symbols[order[i]].addr > addr })
 	return next > 0 && addr-t.symbols[order[next-1]].addr < reach || next < len(order) && t.symbols[order[next]].addr-addr < reach
+}
+
+// lasts reports whether the symbol that was found at an address, if one was, stays the same as long as the kernel runs.
+func (t *symbolTable) lasts(addr uint64, s Symbol, found bool) bool {
+	return found && s.Module == "" || !found && !t.reaches(addr)
 }
 
 // find returns the symbol at an address: the nearest one at or below it, unless it ends

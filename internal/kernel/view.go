@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/cilium/ebpf/btf"
 
@@ -32,7 +33,8 @@ type View struct {
 
 	table       atomic.Pointer[symbolSource] // see symbols
 	before      atomic.Pointer[symbolSource] // nil, or what table was before Renew; see functions
-	pinned      atomic.Bool                  // do not read the table again
+	pinned      atomic.Bool                  // do not read the table again, unless modules come or go
+	lasting     atomic.Bool                  // not even then
 	scanned     atomic.Bool                  // see symbolsNamed
 	search      SymbolSearch
 	traceable   func() (*traceableSet, error)
@@ -49,7 +51,11 @@ type View struct {
 
 	macroValues macroValues
 	sought      soughtNames
-	ranges      atomic.Pointer[symbolRanges] // in place of table; nil if there are none
+	ranges      atomic.Pointer[recordedSymbols] // in place of table; nil if there are none
+
+	generation atomic.Uint64
+	opened     time.Time
+	looked     atomic.Int64 // how long after that it was looked last which modules there are
 }
 
 // btfDir is where the kernel exports its types.
@@ -67,7 +73,7 @@ func (v *View) Root() fs.FS { return v.root }
 // Open returns a view of the kernel whose /proc and /sys are below root: os.DirFS("/") for
 // the running kernel. It reads nothing yet.
 func Open(root fs.FS) *View {
-	v := &View{root: root, module: make(map[string]func() (*typeInfo, error))}
+	v := &View{root: root, module: make(map[string]func() (*typeInfo, error)), opened: time.Now()}
 	v.vmlinux = sync.OnceValues(func() (*typeInfo, error) {
 		data, err := fs.ReadFile(root, vmlinuxFile)
 		if err != nil {

@@ -27,6 +27,7 @@ type DebugInfo struct {
 	moved   bool // addresses are run-time addresses
 	vmlinux *debuginfo.Info
 	modules map[string]*debuginfo.Info // nil for a module without debug info
+	texts   map[string]uint64          // where the code of these modules was when they were opened
 	sources map[string]func(kernel.Function) bool
 	errs    []error // of modules whose debug info cannot be read
 }
@@ -57,7 +58,7 @@ func OpenDebugInfo(root string, view *kernel.View, file string) (*DebugInfo, err
 		return nil, err
 	}
 	d := &DebugInfo{root: root, kernel: running, vmlinux: info,
-		modules: map[string]*debuginfo.Info{}, sources: map[string]func(kernel.Function) bool{}}
+		modules: map[string]*debuginfo.Info{}, texts: map[string]uint64{}, sources: map[string]func(kernel.Function) bool{}}
 	if view != nil {
 		if err := d.moveTo(view); err != nil {
 			return nil, errors.Join(err, d.Close())
@@ -112,9 +113,34 @@ func (d *DebugInfo) module(name string) *debuginfo.Info {
 	info, ok := d.modules[name]
 	if !ok {
 		info = d.openModule(name)
-		d.modules[name] = info
+		d.modules[name], d.texts[name] = info, d.textOf(name)
 	}
 	return info
+}
+
+// Renew forgets the debug info of modules that are no longer where they were.
+func (d *DebugInfo) Renew() {
+	if !d.moved {
+		return
+	}
+	for name, info := range d.modules {
+		if info != nil {
+			if d.textOf(name) == d.texts[name] {
+				continue
+			}
+			if err := errors.Join(info.Err(), info.Close()); err != nil {
+				d.errs = append(d.errs, err)
+			}
+		}
+		delete(d.modules, name)
+	}
+	clear(d.sources)
+}
+
+// textOf returns where the code of a loaded module is; 0 if that is not known.
+func (d *DebugInfo) textOf(module string) uint64 {
+	addr, _ := placed(os.DirFS(d.root), module)(".text")
+	return addr
 }
 
 // Err returns why existing debug info could not be read, or not to its end. What it would

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -150,6 +152,48 @@ func (r *fakeRoot) opened() *DebugInfo {
 		}
 	})
 	return d
+}
+
+// TestModuleMoved: a module that was unloaded and loaded elsewhere has its lines there, and none where it was.
+func TestModuleMoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRoot(t)
+		r.write("proc/modules", fmt.Sprintf("part 8192 0 - Live %#x\n", uint64(loaded)))
+		d := r.opened()
+		resolver := New(kernel.Open(os.DirFS(r.dir)), d, LevelLine)
+		const further = 0x10000
+		part := r.partSymbols["part"].Value + loaded
+		lines := func(addr uint64) string { return text(resolver.Frames(nil, addr, false))[0] }
+		want := lines(part)
+		if lines(part+further) != fmt.Sprintf("%#x", part+further) {
+			t.Errorf("where nothing is: %s", lines(part+further))
+		}
+		kallsyms, err := os.ReadFile(filepath.Join(r.dir, "proc/kallsyms"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		moved := strings.Builder{}
+		for line := range strings.Lines(string(kallsyms)) {
+			var addr uint64
+			if _, err := fmt.Sscanf(line, "%x", &addr); err == nil && strings.Contains(line, "[part]") {
+				line = fmt.Sprintf("%016x%s", addr+further, line[16:])
+			}
+			moved.WriteString(line)
+		}
+		r.write("proc/kallsyms", moved.String())
+		r.write("proc/modules", fmt.Sprintf("part 8192 0 - Live %#x\n", uint64(loaded+further)))
+		r.write("sys/module/part/sections/.text", fmt.Sprintf("%#x\n", uint64(loaded+further)))
+		time.Sleep(2 * time.Second)
+		if got := lines(part + further + 1); !strings.Contains(got, "part.c:") { // which was not asked for before
+			t.Errorf("%s", got)
+		}
+		if got := lines(part + further); got != want || !strings.Contains(got, "part.c:") {
+			t.Errorf("%s, want %s", got, want)
+		}
+		if got := lines(part); got != fmt.Sprintf("%#x", part) {
+			t.Errorf("where it was: %s", got)
+		}
+	})
 }
 
 // addr2line asks GNU addr2line for functions and lines: "name file:line".

@@ -22,10 +22,11 @@ type Resolver struct {
 	source Source
 	level  Level
 
-	cache   map[request][]Frame
-	lookups []debuginfo.Frame
-	misses  int // addresses without a symbol
-	reload  int // number of misses at which kallsyms is read again
+	cache      map[request][]Frame
+	generation uint64 // of the kernel's modules, whose frames are in cache
+	lookups    []debuginfo.Frame
+	misses     int // addresses without a symbol
+	reload     int // number of misses at which kallsyms is read again
 }
 
 // A request is an address and how to read it.
@@ -42,7 +43,7 @@ func New(view *kernel.View, source Source, level Level) *Resolver {
 	if source == nil {
 		level = LevelNone
 	}
-	return &Resolver{kernel: view, source: source, level: level, cache: map[request][]Frame{}, reload: 1}
+	return &Resolver{kernel: view, source: source, level: level, cache: map[request][]Frame{}, generation: view.Generation(), reload: 1}
 }
 
 // Frames appends the functions at an address, innermost inlined one first. The last is the
@@ -56,6 +57,9 @@ func New(view *kernel.View, source Source, level Level) *Resolver {
 func (r *Resolver) Frames(dst []Frame, addr uint64, returnAddress bool) []Frame {
 	q := request{addr, returnAddress}
 	found, ok := r.cache[q]
+	if ok && passing(q, found) && r.renewed() {
+		found, ok = r.cache[q]
+	}
 	if !ok {
 		if len(r.cache) >= mostCached {
 			clear(r.cache)
@@ -64,6 +68,26 @@ func (r *Resolver) Frames(dst []Frame, addr uint64, returnAddress bool) []Frame 
 		r.cache[q] = found
 	}
 	return append(dst, found...)
+}
+
+// passing reports whether what was found at an address may become another function: a module may be unloaded, and another one be loaded
+// there.
+func passing(q request, found []Frame) bool {
+	return q.addr>>63 != 0 && (found[0].Module != "" || found[0].Name == "")
+}
+
+// renewed reports whether modules have come or gone. Then it forgets what may have changed.
+func (r *Resolver) renewed() bool {
+	now := r.kernel.Generation()
+	if now == r.generation {
+		return false
+	}
+	r.generation = now
+	maps.DeleteFunc(r.cache, passing)
+	if s, ok := r.source.(interface{ Renew() }); ok {
+		s.Renew()
+	}
+	return true
 }
 
 func (r *Resolver) resolve(q request) []Frame {
@@ -78,6 +102,9 @@ func (r *Resolver) resolve(q request) []Frame {
 	outer := Frame{Addr: q.addr, Name: s.Name, Module: s.Module, Offset: q.addr - s.Addr}
 	if r.level == LevelNone {
 		return []Frame{outer}
+	}
+	if s.Module != "" {
+		r.renewed() // or its debug info may be of another place
 	}
 	r.lookups = r.source.Lookup(r.lookups[:0], at, s.Module)
 	if len(r.lookups) == 0 {

@@ -5,8 +5,11 @@ package symbols
 import (
 	"fmt"
 	"io/fs"
+	"strings"
 	"testing"
 	"testing/fstest"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -137,6 +140,39 @@ func TestHiddenSymbols(t *testing.T) {
 	if n := root.opened["proc/kallsyms"]; n != 1 {
 		t.Errorf("/proc/kallsyms was read %d times", n)
 	}
+}
+
+// TestModulesReplaced: addresses of modules are named by those that there are. One may be loaded where another one was, or right behind it.
+func TestModulesReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		list := func(text string) fstest.MapFS {
+			return fstest.MapFS{"proc/kallsyms": {Data: []byte("ffffffff81000000 T _stext\nffffffff81001000 T panic\n" + text)}}
+		}
+		root := list("ffffffffc0001000 t one\t[a]\n")
+		root["proc/modules"] = &fstest.MapFile{Data: []byte("a 4096 0 - Live 0xffffffffc0001000\n")}
+		view := kernel.Open(root)
+		r := New(view, nil, LevelNone)
+		append := Appender(view)
+		shows := func(addr uint64, want string) {
+			t.Helper()
+			if got := text(r.Frames(nil, addr, false))[0]; got != want {
+				t.Errorf("%#x is %s, want %s", addr, got, want)
+			}
+			if got := string(append(nil, addr)); got != want && !strings.HasPrefix(want, "0x") {
+				t.Errorf("%#x is %s by itself, want %s", addr, got, want)
+			}
+		}
+		shows(0xffffffffc0001010, "one+0x10 [a]")
+		shows(0xffffffffc0002010, "one+0x1010 [a]") // where is nothing
+		shows(0xffffffffc0100010, "0xffffffffc0100010")
+		root["proc/kallsyms"] = list("ffffffffc0001008 t other\t[b]\nffffffffc0002000 t two\t[c]\nffffffffc0100000 t three\t[d]\n")["proc/kallsyms"]
+		root["proc/modules"] = &fstest.MapFile{Data: []byte("b 4096 0 - Live 0xffffffffc0001000\nc 4096 0 - Live 0xffffffffc0002000\nd 4096 0 - Live 0xffffffffc0100000\n")}
+		time.Sleep(2 * time.Second)
+		shows(0xffffffffc0100010, "three+0x10 [d]")
+		shows(0xffffffffc0001010, "other+0x8 [b]")
+		shows(0xffffffffc0002010, "two+0x10 [c]")
+		shows(0xffffffff81001010, "panic+0x10")
+	})
 }
 
 // TestNewSymbols adds a trampoline after the symbols have been read.
