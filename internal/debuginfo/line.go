@@ -38,6 +38,7 @@ type lineTable struct {
 	sequences []sequence
 	read      bool
 	paths     map[uint16]string // by file
+	pathText  int               // bytes of these
 }
 
 // reset empties the table but keeps its memory.
@@ -46,6 +47,7 @@ func (t *lineTable) reset() {
 	t.rows, t.sequences = t.rows[:0], t.sequences[:0]
 	t.header.files, t.header.dirs = t.header.files[:0], t.header.dirs[:0]
 	clear(t.paths)
+	t.pathText = 0
 }
 
 // A lineHeader is the header of a line program.

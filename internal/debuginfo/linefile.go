@@ -22,12 +22,21 @@ func (u *unit) path(i uint16, relative bool) string {
 	if relative {
 		p = relativePath(p, string(u.compDir))
 	}
-	if t.paths == nil {
-		t.paths = map[uint16]string{}
+	if len(p) > mostPath {
+		return ""
+	}
+	if t.pathText += len(p); t.paths == nil || t.pathText > mostPaths {
+		t.paths, t.pathText = map[uint16]string{}, len(p)
 	}
 	t.paths[i] = p
 	return p
 }
+
+// Limits on paths, which files of a unit may have parts of in common.
+const (
+	mostPath  = 4096    // the kernel's PATH_MAX
+	mostPaths = 1 << 16 // bytes of those that a unit remembers
+)
 
 // join puts a path together from the build directory, the file's directory and its name,
 // each of which may be absolute.

@@ -54,17 +54,19 @@ func (p *Process) noCaller(n *named) bool {
 	if !ok || at > 1<<62 {
 		return false
 	}
-	before := min(at, unwind.CallSize)
-	code := make([]byte, before+unwind.RestorerSize)
-	size, _ := r.ReadAt(code, int64(at-before)) // a file that is shorter has less code
-	if uint64(size) < before {
+	ahead := min(at, unwind.CallSize)
+	code := make([]byte, ahead+unwind.RestorerSize)
+	size, _ := r.ReadAt(code, int64(at-ahead)) // a file that is shorter has less code
+	if uint64(size) < ahead {
 		return false
 	}
-	no := !unwind.Called(n.image.machine, code[:before], code[before:size])
+	no := !unwind.Called(n.image.machine, code[:ahead], code[ahead:size])
 	const most = 1 << 12
+	before := n.image.keptRows()
 	if n.image.noCallers == nil || len(n.image.noCallers) >= most {
 		n.image.noCallers = map[uint64]bool{}
 	}
 	n.image.noCallers[at] = no
+	p.symbols.keepRows(n.image, n.image.keptRows()-before)
 	return no
 }

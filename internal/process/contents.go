@@ -55,6 +55,37 @@ func (l *looked) fork() looked {
 	return *l
 }
 
+// mostLooked is how many files all processes together remember that they have looked at, also those of which a copy was made since.
+const mostLooked = 1 << 20
+
+// remember takes note of a file that a process has looked at. If there are too many, all are looked at again: each child of a process
+// may have a copy of what that has.
+func (s *Symbols) remember(l *looked, id fileID, c *contents) {
+	more := 1
+	if l.shared {
+		more += len(l.at)
+	}
+	if s.lookedAt += more; s.lookedAt > mostLooked {
+		s.forgetLooked()
+		s.lookedAt = 1
+	}
+	l.add(id, c)
+}
+
+func (s *Symbols) forgetLooked() {
+	for _, space := range s.spaces {
+		space.looked = looked{}
+	}
+	if s.lives == nil {
+		return
+	}
+	for _, own := range s.lives.of {
+		for _, n := range own {
+			n.looked = looked{}
+		}
+	}
+}
+
 func (l *looked) add(id fileID, c *contents) {
 	if l.shared {
 		l.at, l.shared = maps.Clone(l.at), false
@@ -97,7 +128,7 @@ func (p *Process) image(m *mapping) (*image, error) {
 		if c = p.contents(m); c == nil {
 			return nil, nil
 		}
-		looked.add(m.file, c)
+		p.symbols.remember(looked, m.file, c)
 	}
 	return c.image, c.err
 }

@@ -9,11 +9,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"testing/synctest"
 
 	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/debuginfo"
 	"github.com/ksnoop/ksnoop/internal/mappings"
 	"github.com/ksnoop/ksnoop/internal/regular"
 )
@@ -311,4 +314,42 @@ func TestCallersUnasked(t *testing.T) {
 			t.Errorf("%d known", len(img.noCallers))
 		}
 	})
+}
+
+// TestLookedBound: what children have copies of counts, and beyond a bound all files are looked at again.
+func TestLookedBound(t *testing.T) {
+	s := newSymbols(fstest.MapFS{})
+	s.lives = newLives(fstest.MapFS{}, &told{})
+	parent := &life{}
+	s.lives.begin(7, parent)
+	of := func(n int) fileID { return fileID{path: strconv.Itoa(n)} }
+	const files = 20_000
+	for n := range files {
+		s.remember(&parent.looked, of(n), &contents{})
+	}
+	most := 0
+	for n := range uint32(2 * mostLooked / files) {
+		child := &life{}
+		s.lives.begin(n+8, child)
+		child.looked = parent.looked.fork()
+		s.remember(&child.looked, of(files), &contents{})
+		sum := 0
+		for _, own := range s.lives.of {
+			for _, n := range own {
+				sum += len(n.looked.at)
+			}
+		}
+		most = max(most, sum)
+	}
+	if most > mostLooked || most < mostLooked/2 {
+		t.Errorf("%d are remembered", most)
+	}
+}
+
+// TestWithinText: names and files of the functions at one address take no more than so many bytes.
+func TestWithinText(t *testing.T) {
+	frames := []debuginfo.Frame{{Func: "f", File: strings.Repeat("x", mostText/2)}, {Func: strings.Repeat("y", mostText/2-1)}, {Func: "g"}}
+	if n := withinText(frames); n != 2 {
+		t.Errorf("%d frames", n)
+	}
 }

@@ -267,8 +267,8 @@ func sorted(funcs []function) []function {
 
 // size returns about how many bytes of memory it takes.
 func (m *parsed) size() int {
-	const functionSize = 32
-	return functionSize*cap(m.funcs) + m.names + m.unwind.Size()
+	const functionSize, loadSize = 32, 64
+	return functionSize*cap(m.funcs) + m.names + m.unwind.Size() + loadSize*cap(m.loads) + len(m.buildID)
 }
 
 // sum returns a hash of all that files must have in common for the same parsed. Nobody can make another file with it.

@@ -4,6 +4,8 @@ package process
 
 import (
 	"bytes"
+	"debug/elf"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -277,6 +279,30 @@ func TestHostileNames(t *testing.T) {
 	p := newSymbols(fsys).process(7, 7, "prog")
 	if got, want := string(p.AppendFrame(nil, one, false)), `\x1b\n\x9b+0x0 (/bin/`+shown+")"; got != want {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestHostileSection: the name of a section is shown where its table cannot be read.
+func TestHostileSection(t *testing.T) {
+	program := build(t, "-shared", "-fPIC")
+	fsys, img := machine(t, program, 0)
+	one := addressOf(t, img, "one")
+	program = bytes.ReplaceAll(program, []byte("\x00.symtab\x00"), []byte("\x00*/\n\x1b[1m\x00"))
+	f, err := elf.NewFile(bytes.NewReader(program))
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := binary.LittleEndian.Uint64(program[0x28:])
+	for i, s := range f.Sections {
+		if s.Type == elf.SHT_SYMTAB {
+			binary.LittleEndian.PutUint64(program[table+64*uint64(i)+32:], elf.Sym64Size*(mostSymbols+1))
+		}
+	}
+	fsys["proc/7/root/bin/prog"].Data = program
+	p := newSymbols(fsys).process(7, 7, "prog")
+	p.AppendFrame(nil, one, false)
+	if want := `/bin/prog: no names: */\n\x1b[1m: 8388609 symbols, the most are 8388608`; p.Missing() != want {
+		t.Errorf("%q, want %q", p.Missing(), want)
 	}
 }
 

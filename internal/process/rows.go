@@ -33,10 +33,14 @@ func (m *image) keptRows() int {
 	if m.code != nil {
 		n += len(m.code.rows)
 	}
-	return n
+	return n + len(m.noCallers)/noCallersInRow
 }
 
+// noCallersInRow is how many entries of noCallers take as much as a row.
+const noCallersInRow = 25
+
 func (m *image) forgetRows() {
+	m.noCallers = nil
 	m.unwind.Forget()
 	if m.frames != nil {
 		m.frames.rows = map[uint64]*unwind.Row{}

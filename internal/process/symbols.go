@@ -34,7 +34,9 @@ type Symbols struct {
 	copies map[[sha256.Size]byte]*parsed // what files have, by its sum
 	named  map[fileID]*alike
 	kept   int // bytes of all copies
-	open   int // files of images that are kept open
+
+	lookedAt int // see remember
+	open     int // files of images that are kept open
 
 	withRows map[*image]struct{} // images that keep rows
 	keptRows int                 // of all of them
@@ -324,7 +326,21 @@ func (p *Process) appendLines(dst []debuginfo.Frame, n named) []debuginfo.Frame 
 	if len(found) > 1 && !p.symbols.lines.Inlined {
 		found = found[:1]
 	}
-	return append(dst, found...)
+	return append(dst, found[:withinText(found)]...)
+}
+
+// mostText is how many bytes names and files of the functions at one address take.
+const mostText = 64 << 10
+
+// withinText returns how many of the frames have room.
+func withinText(frames []debuginfo.Frame) int {
+	size := 0
+	for i := range frames {
+		if size += len(frames[i].Func) + len(frames[i].File); size > mostText {
+			return i
+		}
+	}
+	return len(frames)
 }
 
 // name finds what is known of an address.
@@ -337,7 +353,7 @@ func (p *Process) name(addr uint64, returnAddress bool) (n named) {
 	n.offset = at - m.start + m.offset
 	var err error
 	if n.image, err = p.image(m); err != nil && p.why == "" {
-		p.why = fmt.Sprintf("%s: no names: %v", terminal.AppendName(nil, m.file.path), err)
+		p.why = fmt.Sprintf("%s: no names: %s", terminal.AppendName(nil, m.file.path), terminal.AppendName(nil, err.Error()))
 	}
 	if n.image == nil || len(n.image.funcs) == 0 {
 		if f, path := p.generated(at); f != nil {

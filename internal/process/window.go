@@ -50,11 +50,11 @@ func (w *window) read(off uint64) {
 // at returns n bytes, valid until the next call. It returns nil if they are not in the
 // section.
 func (w *window) at(off uint64, n int) []byte {
-	if off < w.start || off-w.start+uint64(n) > uint64(len(w.bytes)) {
+	for range 2 {
+		if from := off - w.start; off >= w.start && n <= len(w.bytes) && from <= uint64(len(w.bytes)-n) {
+			return w.bytes[from:][:n]
+		}
 		w.read(off)
-	}
-	if from := off - w.start; from+uint64(n) <= uint64(len(w.bytes)) {
-		return w.bytes[from:][:n]
 	}
 	return nil
 }

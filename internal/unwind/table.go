@@ -213,6 +213,9 @@ func (s *section) open(off uint64) (body cursor, id uint64, ok bool) {
 // noCommon is the id of an entry that is a CIE itself.
 const noCommon = 1<<64 - 1
 
+// mostCommons is how many are remembered. Linkers merge those that are alike, and few are left.
+const mostCommons = 1 << 12
+
 func (t *Table) commonAt(s *section, off uint64) *common {
 	key := off << 1
 	if s.debug {
@@ -221,9 +224,10 @@ func (t *Table) commonAt(s *section, off uint64) *common {
 	c, known := t.commons[key]
 	if !known {
 		c = t.readCommon(s, off)
-		if len(t.commons) < mostEntries {
-			t.commons[key] = c
+		if len(t.commons) >= mostCommons {
+			clear(t.commons)
 		}
+		t.commons[key] = c
 	}
 	return c
 }

@@ -25,3 +25,17 @@ func TestLongDouble(t *testing.T) {
 		}
 	}
 }
+
+// TestManyElements: dimensions of an array may be so large that their product is any number.
+func TestManyElements(t *testing.T) {
+	for _, counts := range [][]int64{{3, 0x5555555555555555}, {1 << 32, 1 << 32}, {mostElements + 1, 0}, {1 << 13, 1 << 13, 2}} {
+		var of dwarf.Type = &dwarf.IntType{BasicType: dwarf.BasicType{CommonType: dwarf.CommonType{Name: "int", ByteSize: 4}}}
+		for _, n := range counts {
+			of = &dwarf.ArrayType{Type: of, Count: n}
+		}
+		m := typeMaker{arch: "amd64", made: map[dwarf.Type]btf.Type{}}
+		if got, ok := m.array(of.(*dwarf.ArrayType)).(*btf.Array); ok && got.Nelems != 0 || m.err == nil && !ok {
+			t.Errorf("%v: %v, %v", counts, got, m.err)
+		}
+	}
+}

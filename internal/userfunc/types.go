@@ -165,10 +165,11 @@ func (m *typeMaker) array(t *dwarf.ArrayType) btf.Type {
 		if !ok {
 			break
 		}
-		n, elem = n*max(inner.Count, 0), inner.Type
-		if n > mostElements {
+		if elem = inner.Type; inner.Count > mostElements/max(n, 1) {
+			n = mostElements + 1
 			break
 		}
+		n *= max(inner.Count, 0)
 	}
 	if n > mostElements {
 		m.err = fmt.Errorf("it has an array of more than %d elements", mostElements)
