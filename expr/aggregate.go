@@ -282,8 +282,8 @@ func (g *Aggregation) Accumulate(row []uint64, x uint64) {
 	}
 }
 
-// Merge adds a row of the same key to another.
-func (g *Aggregation) Merge(row, other []uint64) {
+// Merge adds a row of the same key to another, and returns that: a row of top() that was merged may have more words than others.
+func (g *Aggregation) Merge(row, other []uint64) []uint64 {
 	switch g.Fn {
 	case AggMin, AggMax:
 		row[0] += other[0]
@@ -296,10 +296,11 @@ func (g *Aggregation) Merge(row, other []uint64) {
 		row[0] = max(row[0], other[0])
 		add(row[1:], other[1:])
 	case AggTop:
-		g.mergeTop(row, other)
+		return g.mergeTop(row, other)
 	default:
 		add(row, other)
 	}
+	return row
 }
 
 func add(row, other []uint64) {

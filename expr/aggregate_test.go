@@ -87,7 +87,7 @@ func TestAccumulate(t *testing.T) {
 				for i, x := range values {
 					g.Accumulate([][]uint64{row, other}[min(i/max(cut, 1), 1)], x)
 				}
-				g.Merge(row, other)
+				row = g.Merge(row, other)
 				return g, row
 			}
 			if g, r := row(AggStats); r[0] != uint64(len(values)) || r[1] != sum || g.Minimum(r) != least || g.Maximum(r) != most {
@@ -120,7 +120,7 @@ func TestTop(t *testing.T) {
 			}
 		}
 		for _, other := range rows[1:] {
-			g.Merge(rows[0], other)
+			rows[0] = g.Merge(rows[0], other)
 		}
 		seen := map[uint64]bool{}
 		for _, c := range g.Top(rows[0]) {
@@ -133,6 +133,55 @@ func TestTop(t *testing.T) {
 			if n > total/uint64(g.Candidates())*2+3 && !seen[x] {
 				t.Errorf("%d was seen %d times of %d and is missing", x, n, total)
 			}
+		}
+	}
+}
+
+// TestTopExact: counts are exact as long as no CPU has seen more values than there are candidates, whatever others have seen.
+func TestTopExact(t *testing.T) {
+	g := &Aggregation{Fn: AggTop, Value: numberOf(8, false), N: 4}
+	var sum []uint64
+	want := map[uint64]uint64{}
+	for cpu := range uint64(20) {
+		row := make([]uint64, g.Words())
+		for n := range uint64(g.Candidates()) {
+			value, times := 100*cpu+n, 1+uint64(rand.IntN(100))
+			if n == 0 {
+				value = 7 // which each of them has
+			}
+			for range times {
+				g.Accumulate(row, value)
+			}
+			want[value] += times
+		}
+		if sum == nil {
+			sum = make([]uint64, g.Words())
+		}
+		sum = g.Merge(sum, row)
+	}
+	all := g.Top(sum)
+	if len(all) != len(want) || !slices.IsSortedFunc(all, func(a, b Candidate) int { return int(b.Count) - int(a.Count) }) {
+		t.Errorf("%d candidates, want %d", len(all), len(want))
+	}
+	for _, c := range all {
+		if c.Count != want[c.Value] || c.Error != 0 {
+			t.Errorf("%d: %d, perhaps %d too many; want %d", c.Value, c.Count, c.Error, want[c.Value])
+		}
+	}
+	for n := range uint64(mostMerged) { // beyond what a row may have, a count may be too high, and that is said
+		row := make([]uint64, g.Words())
+		for range 50 + n%2 {
+			g.Accumulate(row, 10_000+n)
+		}
+		want[10_000+n] += 50 + n%2
+		sum = g.Merge(sum, row)
+	}
+	if all = g.Top(sum); len(all) != mostMerged {
+		t.Errorf("%d candidates", len(all))
+	}
+	for _, c := range all {
+		if c.Count < want[c.Value] || c.Count-c.Error > want[c.Value] {
+			t.Errorf("%d was seen %d times, not %d to %d", c.Value, want[c.Value], c.Count-c.Error, c.Count)
 		}
 	}
 }

@@ -54,11 +54,14 @@ func (g *Aggregation) Top(row []uint64) []Candidate {
 	return out
 }
 
-// mergeTop keeps the most frequent candidates of two rows. What one of them lacks may have been
-// seen there as often as its least frequent candidate, if it has no free one.
-func (g *Aggregation) mergeTop(row, other []uint64) {
+// mostMerged is how many candidates a row may have that was merged: those of 256 CPUs.
+const mostMerged = 1 << 12
+
+// mergeTop returns a row with the candidates of two rows. What one of them lacks may have been
+// seen there, but not counted.
+func (g *Aggregation) mergeTop(row, other []uint64) []uint64 {
 	a, b := g.Top(row), g.Top(other)
-	missingA, missingB := g.unseen(a), g.unseen(b)
+	missingA, missingB := unseen(a), unseen(b)
 	sum := map[uint64]Candidate{}
 	for _, c := range a {
 		sum[c.Value] = Candidate{c.Value, c.Count + missingB, c.Error + missingB}
@@ -77,15 +80,23 @@ func (g *Aggregation) mergeTop(row, other []uint64) {
 	slices.SortFunc(all, func(a, b Candidate) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Value, b.Value))
 	})
+	if len(all) > mostMerged {
+		all = all[:mostMerged]
+		last := &all[mostMerged-1]
+		last.Error = max(last.Error, 1) // says that others were left out
+	}
+	row = slices.Grow(row[:0], topWords*len(all))[:max(len(row), topWords*len(all))]
 	clear(row)
-	for i, c := range all[:min(len(all), g.Candidates())] {
+	for i, c := range all {
 		row[topWords*i], row[topWords*i+1], row[topWords*i+2] = c.Value, c.Count, c.Error
 	}
+	return row
 }
 
-// unseen returns how often a value may have been seen that is not among the candidates.
-func (g *Aggregation) unseen(all []Candidate) uint64 {
-	if len(all) < g.Candidates() {
+// unseen returns how often a value may have been seen that is not among the candidates. As long as none has an error, none has lost
+// its place.
+func unseen(all []Candidate) uint64 {
+	if !slices.ContainsFunc(all, func(c Candidate) bool { return c.Error > 0 }) {
 		return 0
 	}
 	return all[len(all)-1].Count

@@ -135,10 +135,9 @@ func (p *Printer) addTable(number int, t *summary.Filled) error {
 		words, ok := rows[labels]
 		if !ok {
 			words = make([]uint64, t.Agg.Words())
-			rows[labels] = words
 			order = append(order, labels)
 		}
-		t.Agg.Merge(words, r.Words)
+		rows[labels] = t.Agg.Merge(words, r.Words)
 	}
 	for _, labels := range order {
 		p.addRow(t.Agg, value, labels, rows[labels])

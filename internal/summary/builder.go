@@ -20,13 +20,14 @@ type building struct {
 	table *Table
 	rows  []Row
 	known map[string]int
+	words int // of all rows
 }
 
 // NewBuilder returns a Builder of tables without rows.
 func NewBuilder(t *Tables) *Builder {
 	b := &Builder{tables: make([]building, len(t.List))}
 	for i, table := range t.List {
-		b.tables[i] = building{table, nil, map[string]int{}}
+		b.tables[i] = building{table: table, known: map[string]int{}}
 	}
 	return b
 }
@@ -34,10 +35,18 @@ func NewBuilder(t *Tables) *Builder {
 // Words returns the words of a row of a table, which is new if there was none for its key: all
 // words are 0 then. They are nil if the table has no room for another key. The key is copied.
 func (b *Builder) Words(table int, key []byte, faults uint64) []uint64 {
+	if r := b.row(table, key, faults); r != nil {
+		return r.Words
+	}
+	return nil
+}
+
+// row returns a row of a table as Words does, valid until the next one is new.
+func (b *Builder) row(table int, key []byte, faults uint64) *Row {
 	t := &b.tables[table]
 	b.key = append(binary.LittleEndian.AppendUint64(b.key[:0], faults), key...)
 	if i, ok := t.known[string(b.key)]; ok {
-		return t.rows[i].Words
+		return &t.rows[i]
 	}
 	if b.Limit > 0 && len(t.rows) >= b.Limit {
 		return nil
@@ -45,17 +54,20 @@ func (b *Builder) Words(table int, key []byte, faults uint64) []uint64 {
 	own := string(b.key)
 	t.known[own] = len(t.rows)
 	words := make([]uint64, t.table.Agg.Words())
+	t.words += len(words)
 	t.rows = append(t.rows, Row{[]byte(own[8:]), faults, words})
-	return words
+	return &t.rows[len(t.rows)-1]
 }
 
 // Add adds a row. ok is false if the table has no room for another key.
 func (b *Builder) Add(table int, r Row) (ok bool) {
-	words := b.Words(table, r.Key, r.Faults)
-	if words == nil {
+	to := b.row(table, r.Key, r.Faults)
+	if to == nil {
 		return false
 	}
-	b.tables[table].table.Agg.Merge(words, r.Words)
+	t, before := &b.tables[table], len(to.Words)
+	to.Words = t.table.Agg.Merge(to.Words, r.Words)
+	t.words += len(to.Words) - before
 	return true
 }
 
@@ -69,7 +81,7 @@ const (
 // for ever.
 func (b *Builder) Full() bool {
 	return slices.ContainsFunc(b.tables, func(t building) bool {
-		return len(t.rows) >= manyKeys || len(t.rows)*t.table.Agg.Words() >= manyWords
+		return len(t.rows) >= manyKeys || t.words >= manyWords
 	})
 }
 
@@ -86,7 +98,7 @@ func (b *Builder) Filled() []Filled {
 func (b *Builder) Take() []Filled {
 	out := b.Filled()
 	for i := range b.tables {
-		b.tables[i].rows = nil
+		b.tables[i].rows, b.tables[i].words = nil, 0
 		clear(b.tables[i].known)
 	}
 	return out
