@@ -118,13 +118,17 @@ func (a *assembler) stash(stores []layout.Slot, missing uint64) {
 // clearForKey clears a slot of the frame in frameReg that the return makes part of a key, unless all of it will
 // be written: keys of equal strings must be equal behind the end of the string, too.
 func (a *assembler) clearForKey(s *layout.Slot) {
-	ret := a.probe.Return
-	if s.Size == 8 || ret == nil || !slices.ContainsFunc(ret.Updates, func(u layout.Update) bool { return slices.Contains(u.Kept, s.Index) }) {
+	if !leavesTail(a.probe, s) {
 		return
 	}
 	for off := uint32(0); off < s.Size; off += 8 {
 		a.emit(storeZero(frameReg, int16(bpf.FrameData+int(s.Off+off))))
 	}
+}
+
+// leavesTail reports whether what the entry keeps in a slot is part of a key at return, and may not take all of its room.
+func leavesTail(p *layout.Probe, s *layout.Slot) bool {
+	return s.Size != 8 && p.Return != nil && slices.ContainsFunc(p.Return.Updates, func(u layout.Update) bool { return slices.Contains(u.Kept, s.Index) })
 }
 
 // returnProgram emits the program for the return of a call.

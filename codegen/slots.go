@@ -34,6 +34,9 @@ func List(p *layout.Probe, h *layout.Half, t Options) (list bpf.SlotList, ok boo
 		return bpf.SlotList{}, false
 	}
 	for i := range h.Stores {
+		if h == p.Entry && leavesTail(p, &h.Stores[i]) { // the engine leaves what was in its buffer behind it
+			return bpf.SlotList{}, false
+		}
 		s, ok := listed(p, &h.Stores[i], arches[t.Arch])
 		if !ok {
 			return bpf.SlotList{}, false

@@ -98,3 +98,17 @@ func TestListOnStack(t *testing.T) {
 		}
 	}
 }
+
+// TestListKey: what entry keeps for a key is stored by generated code unless it takes all of its room. The engine copies its buffer, and
+// what is left there from another call would make two keys of one.
+func TestListKey(t *testing.T) {
+	for spec, want := range map[string]bool{"f(count()[file, return])": true, "f(count()[*file, return])": false, "f(count()[n, return])": true} {
+		p := planned(t, spec, layout.MethodKprobe)
+		if len(p.Entry.Stores) == 0 {
+			t.Fatalf("%s: entry keeps nothing", spec)
+		}
+		if _, ok := List(p, p.Entry, Options{Arch: "amd64", Shared: true}); ok != want {
+			t.Errorf("%s: a list: %t", spec, ok)
+		}
+	}
+}
