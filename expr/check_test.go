@@ -81,6 +81,8 @@ func TestCheckTerms(t *testing.T) {
 		{"TCP_LISTEN", "int", "10"},
 		{"WIDE_TOP", "long unsigned int", "9223372036854775808"},
 		{"WIDE_U32", "unsigned int", "4294967295"},
+		{"WIDE_ALL", "long unsigned int", "18446744073709551615"},
+		{"WIDE_MASK", "long unsigned int", "18446744073709551360"},
 		{"NULL", "void *", "0"},
 		{"true", "int", "1"},
 		{"10ms", "long int", "10000000"},

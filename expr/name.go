@@ -5,6 +5,7 @@ package expr
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -58,7 +59,7 @@ func (c *checker) enumerator(n *Name, want *btf.Enum) (operand, bool) {
 func enumConst(e *btf.Enum, v uint64) operand {
 	t := btf.Type(typeInt)
 	switch {
-	case int64(v) == int64(int32(v)):
+	case !e.Signed && v <= math.MaxInt32, e.Signed && int64(v) == int64(int32(v)):
 	case v>>32 == 0:
 		t = typeUint
 	default:

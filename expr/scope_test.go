@@ -22,7 +22,7 @@ var (
 	testState = &btf.Enum{Name: "tcp_state", Size: 4, Values: []btf.EnumValue{{Name: "TCP_ESTABLISHED", Value: 1}, {Name: "TCP_LISTEN", Value: 10}}}
 	testColor = &btf.Enum{Name: "color", Size: 4, Values: []btf.EnumValue{{Name: "GREEN", Value: 1}, {Name: "RED", Value: 2}}}
 	testLight = &btf.Enum{Name: "light", Size: 4, Signed: true, Values: []btf.EnumValue{{Name: "GREEN", Value: ^uint64(6)}, {Name: "HUGE", Value: 3}}}
-	testWide  = &btf.Enum{Name: "wide", Size: 8, Values: []btf.EnumValue{{Name: "WIDE_TOP", Value: 1 << 63}, {Name: "WIDE_U32", Value: 0xffffffff}}}
+	testWide  = &btf.Enum{Name: "wide", Size: 8, Values: []btf.EnumValue{{Name: "WIDE_TOP", Value: 1 << 63}, {Name: "WIDE_ALL", Value: 1<<64 - 1}, {Name: "WIDE_MASK", Value: 1<<64 - 256}, {Name: "WIDE_U32", Value: 0xffffffff}}}
 
 	// struct device { char name[16]; u8 mac[6]; u32 flags:3, mode:7; long ids[4]; struct device *next; char *alias; }
 	testDevice = &btf.Struct{Name: "device", Size: 80}

@@ -256,6 +256,8 @@ func (p *Printer) appendValue(dst []byte, f *tableForm, x uint64) []byte {
 // appendBuckets appends the buckets that have calls. A bound that is none is missing.
 func (f *tableForm) appendBuckets(dst []byte, g *expr.Aggregation, words []uint64) []byte {
 	dst = append(appendKey(dst, "buckets"), '[')
+	bound := f.sum
+	bound.signed = bound.signed || g.Fn == expr.AggLHist // whatever the value is
 	for i, n := range words {
 		if n == 0 {
 			continue
@@ -263,10 +265,10 @@ func (f *tableForm) appendBuckets(dst []byte, g *expr.Aggregation, words []uint6
 		low, high := g.Bounds(i)
 		dst = append(appendComma(dst), '{')
 		if i > 0 {
-			dst = f.sum.appendNumber(appendKey(dst, "low"), low)
+			dst = bound.appendNumber(appendKey(dst, "low"), low)
 		}
 		if g.Fn != expr.AggLHist || i < len(words)-1 {
-			dst = f.sum.appendNumber(appendKey(dst, "high"), high)
+			dst = bound.appendNumber(appendKey(dst, "high"), high)
 		}
 		dst = append(appendUint(dst, "calls", n), '}')
 	}

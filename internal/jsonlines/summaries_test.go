@@ -68,6 +68,9 @@ func TestSummary(t *testing.T) {
 			s.Add(1, nil, formattest.Errno(1), 0, 5, 10)
 		}, `"item":"hist(flags)","keys":[],"functions":[0],"of":"flags","type":"int","rows":[{"keys":{},"calls":4,"buckets":[{"high":-1,"calls":1},{"low":0,"high":0,"calls":1},{"low":4,"high":7,"calls":2}]}]}
 "item":"lhist(flags, 0, 10, 5)","keys":[],"functions":[0],"of":"flags","type":"int","rows":[{"keys":{},"calls":4,"buckets":[{"high":-1,"calls":1},{"low":0,"high":4,"calls":1},{"low":5,"high":9,"calls":1},{"low":10,"calls":1}]}]}`},
+		{"signed buckets of an unsigned value", "t_read(lhist(count, -5, 15, 10))", false, func(s *formattest.Summed) {
+			s.Add(0, nil, 3, 5)
+		}, `"item":"lhist(count, -5, 15, 10)","keys":[],"functions":[0],"of":"count","type":"unsigned int","rows":[{"keys":{},"calls":2,"buckets":[{"low":-5,"high":4,"calls":1},{"low":5,"high":14,"calls":1}]}]}`},
 		{"quantiles and top", "t_open(quantiles(flags), top(1, flags))", false, func(s *formattest.Summed) {
 			s.Add(0, nil, formattest.Errno(1), formattest.Errno(1), 5)
 			s.Add(1, nil, 9, 9, 7)

@@ -3,6 +3,7 @@
 package output
 
 import (
+	"math"
 	"strconv"
 
 	"github.com/ksnoop/ksnoop/expr"
@@ -69,9 +70,9 @@ func appendMean(dst []byte, mean float64, u expr.Unit) []byte {
 	}
 	switch {
 	case u != expr.UnitNone && mean >= 1e3:
-		return appendQuantity(dst, uint64(mean), u)
+		return appendQuantity(dst, truncated(mean), u)
 	case mean >= 1e6:
-		return appendGrouped(dst, uint64(mean))
+		return appendGrouped(dst, truncated(mean))
 	}
 	dst = strconv.AppendFloat(dst, mean, 'f', 2, 64)
 	switch u {
@@ -81,6 +82,14 @@ func appendMean(dst []byte, mean float64, u expr.Unit) []byte {
 		return append(dst, 'B')
 	}
 	return dst
+}
+
+// truncated returns a mean without its fraction. Of numbers below 2^64 it may be rounded to 2^64.
+func truncated(mean float64) uint64 {
+	if mean >= 1<<64 {
+		return math.MaxUint64
+	}
+	return uint64(mean)
 }
 
 // appendBound appends the bound of a bucket, exactly. Plain numbers and bytes have a scale only

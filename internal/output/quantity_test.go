@@ -43,7 +43,8 @@ func TestQuantities(t *testing.T) {
 		unit expr.Unit
 		want string
 	}{{0, expr.UnitNone, "0.00"}, {5.0 / 3, expr.UnitNone, "1.67"}, {-2.5, expr.UnitNone, "-2.50"}, {1234567.8, expr.UnitNone, "1,234,567"}, {1.5, expr.UnitNanos, "1.50ns"},
-		{1234.4, expr.UnitNanos, "1.234us"}, {2048, expr.UnitBytes, "2.000KiB"}, {99.5, expr.UnitBytes, "99.50B"}} {
+		{1234.4, expr.UnitNanos, "1.234us"}, {2048, expr.UnitBytes, "2.000KiB"}, {99.5, expr.UnitBytes, "99.50B"}, {math.MaxUint64, expr.UnitNone, "18,446,744,073,709,551,615"},
+		{math.MaxUint64, expr.UnitNanos, "18446744073.710s"}, {-(1 << 63), expr.UnitNone, "-9,223,372,036,854,775,808"}} {
 		if got := string(appendMean(nil, c.mean, c.unit)); got != c.want {
 			t.Errorf("%g: %s, want %s", c.mean, got, c.want)
 		}
