@@ -257,7 +257,7 @@ func fixed(t expr.Term) bool {
 	return momentary(t) || !expr.ReadsMemory(t) && expr.Walk(t, func(t expr.Term) bool {
 		switch t := t.(type) {
 		case *expr.ContextTerm:
-			return t.Var == expr.ContextPID || t.Var == expr.ContextTID
+			return t.Var == expr.ContextPID // and not $tid: a thread that executes a program gets the number of the process
 		case *expr.Match, *expr.Text: // $comm: exec changes it
 			return false
 		}
