@@ -152,8 +152,16 @@ func encodeComms(globs []string) (engineComms, error) {
 	return to, nil
 }
 
-// commParts splits a glob at its stars. The last part ends with a NUL if the name must end there. The
-// kernel cuts names off after 15 bytes, so the first part is cut off there, too.
+// CutComm returns what a glob asks of names of tasks. The kernel cuts these off after 15 bytes, so what is in front of the first star
+// is cut off there, too, and nothing is known of what is behind.
+func CutComm(glob string) string {
+	if first, _, _ := strings.Cut(glob, "*"); len(first) >= commSize-1 {
+		return first[:commSize-1]
+	}
+	return glob
+}
+
+// commParts splits a glob at its stars. The last part ends with a NUL if the name must end there.
 func commParts(glob string) ([]string, error) {
 	switch {
 	case glob == "":
@@ -161,9 +169,9 @@ func commParts(glob string) ([]string, error) {
 	case strings.ContainsRune(glob, 0):
 		return nil, errors.New("it contains a zero byte")
 	}
-	parts := strings.Split(glob, "*")
-	if len(parts[0]) >= commSize-1 {
-		return []string{parts[0][:commSize-1] + "\x00"}, nil
+	parts := strings.Split(CutComm(glob), "*")
+	if len(parts[0]) == commSize-1 {
+		return []string{parts[0] + "\x00"}, nil
 	}
 	kept := parts[:1]
 	for _, part := range parts[1:] {

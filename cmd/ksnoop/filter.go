@@ -99,9 +99,6 @@ func (f *filterFlags) filter(command bool) (bpf.Filter, error) {
 	return out, nil
 }
 
-// maxComm is the longest name of a task: TASK_COMM_LEN less the NUL at its end.
-const maxComm = 15
-
 // warn tells of numbers and names of tasks that may not be what is meant.
 func (f *filterFlags) warn(log *slog.Logger) {
 	if len(f.pids)+len(f.notPIDs)+len(f.tids) > 0 && process.NumberingOf(os.DirFS("/"), os.Getpid()) != process.NumberedOurs {
@@ -115,8 +112,8 @@ func (f *filterFlags) warn(log *slog.Logger) {
 			if strings.Contains(glob, "[") {
 				log.Warn(fmt.Sprintf("%s %s matches names with the character [ in them: in a glob only * and ? stand for other characters, and ps alone puts names in brackets", flag.name, glob))
 			}
-			if name, _, _ := strings.Cut(glob, "*"); len(name) > maxComm {
-				log.Warn(fmt.Sprintf("%s %s matches tasks called %s: the kernel keeps %d bytes of a task's name", flag.name, glob, name[:maxComm], maxComm))
+			if name := bpf.CutComm(glob); name != glob && name != strings.TrimRight(glob, "*") {
+				log.Warn(fmt.Sprintf("%s %s matches tasks called %s: the kernel keeps %d bytes of a task's name", flag.name, glob, name, len(name)))
 			}
 		}
 	}

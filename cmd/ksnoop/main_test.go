@@ -283,6 +283,7 @@ func TestDoubtfulComm(t *testing.T) {
 		{"-n", "systemd-resolved", "ksnoop: -n systemd-resolved matches tasks called systemd-resolve: the kernel keeps 15 bytes of a task's name\n"},
 		{"-N", "systemd-resolve", ""},
 		{"-n", "systemd-resolve*", ""},
+		{"-n", "systemd-resolve*d", "ksnoop: -n systemd-resolve*d matches tasks called systemd-resolve: "},
 		{"-n", "systemd-resolved*", "ksnoop: -n systemd-resolved* matches tasks called systemd-resolve: "},
 	} {
 		_, stderr, status := ran("--explain", "--btf", types, c.flag, c.glob, "vfs_read")

@@ -29,7 +29,7 @@ func (f *Filter) passes(pid, tid uint32, inner bpf.Inner, comm []byte, owner bpf
 		pid, tid = inner.PID, inner.TID
 	}
 	comm, _, _ = bytes.Cut(comm, []byte{0})
-	matches := func(pattern string) bool { return glob.Match(cutName(pattern), comm) }
+	matches := func(pattern string) bool { return glob.Match(bpf.CutComm(pattern), comm) }
 	switch {
 	case len(f.PIDs) > 0 && !slices.Contains(f.PIDs, pid), slices.Contains(f.NotPIDs, pid):
 		return false
@@ -50,15 +50,4 @@ func (f *Filter) inCgroup(id uint64) bool {
 	}
 	rest, ok := strings.CutPrefix(f.CgroupOf(id).Path, strings.TrimSuffix(f.Cgroup, "/"))
 	return ok && (rest == "" || rest[0] == '/')
-}
-
-// maxComm is how many bytes of a task's name the kernel keeps.
-const maxComm = 15
-
-// cutName cuts a name without a star as the kernel cuts the names of tasks.
-func cutName(pattern string) string {
-	if !bytes.ContainsRune([]byte(pattern), '*') && len(pattern) > maxComm {
-		return pattern[:maxComm]
-	}
-	return pattern
 }
