@@ -31,10 +31,8 @@ func SessionOptions(p *plan.Plan, o Options, report bpf.SessionSettings) (Option
 	report.InProcess = slices.ContainsFunc(p.Probes, func(p *plan.Probe) bool { return p.Role == layout.RoleEntry && p.Method == layout.MethodUprobe })
 	for _, f := range p.Probes {
 		report.Values = report.Values || f.HasItems() || f.Args != nil
-		if f.Args != nil {
-			report.Arguments = append(report.Arguments, argList(f))
-		}
 	}
+	report.Arguments = argLists(p)
 	if report.Count == 0 {
 		memory, err := ownMemory()
 		if err != nil {
@@ -45,6 +43,20 @@ func SessionOptions(p *plan.Plan, o Options, report bpf.SessionSettings) (Option
 	o.Settings.Sessions = &report
 	err = o.tellInterrupts()
 	return o, err
+}
+
+// argLists returns what is captured of the arguments of each function, by its number, if anything is.
+func argLists(p *plan.Plan) []bpf.ArgList {
+	if !slices.ContainsFunc(p.Probes, func(f *plan.Probe) bool { return f.Args != nil }) {
+		return nil
+	}
+	lists := make([]bpf.ArgList, len(p.Probes))
+	for i, f := range p.Probes {
+		if f.Args != nil {
+			lists[i] = argList(f)
+		}
+	}
+	return lists
 }
 
 // tellInterrupts lets programs, of functions and the engine's own, find out whether they
