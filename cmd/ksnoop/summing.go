@@ -6,6 +6,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -86,18 +87,20 @@ type summing struct {
 	run   *trace.Run
 	every time.Duration
 	ended chan struct{} // closed when there are no more records
+	end   func()        // closes ended
 	rows  *summary.Builder
 	from  uint64               // when the tables were begun
 	lost  [bpf.Counters]uint64 // until then; with every only
 }
 
-// sums adds to a view of calls the tables of what is added up.
-func (t *tracing) sums(run *trace.Run, calls *show.Calls, printer show.SummaryPrinter) show.View {
+// sums adds to a view of calls the tables of what is added up. stop ends the run.
+func (t *tracing) sums(run *trace.Run, calls *show.Calls, printer show.SummaryPrinter, stop func()) show.View {
 	s := &summing{run: run, every: t.flags.summing.every, ended: make(chan struct{}), rows: summary.NewBuilder(run.Tables()), from: monotonic()}
+	s.end = sync.OnceFunc(func() { close(s.ended) })
 	t.summing = s
 	view := &show.Summaries{Records: calls, Printer: printer, Last: func() (*summary.Summary, error) { return s.take(true) }}
 	if s.every > 0 {
-		view.Times = s.times
+		view.Times, view.Ended, view.Failed = s.times, s.end, stop
 		if screen, ok := t.out.Writer.(*terminal.Writer); ok && screen.IsTerminal() && t.flags.output.format.text() {
 			view.Draw, view.Clear = screen.Redraw, screen.Clear
 		}
@@ -115,7 +118,7 @@ func (s *summing) until(records iter.Seq2[[]byte, error]) iter.Seq2[[]byte, erro
 		return records
 	}
 	return func(yield func([]byte, error) bool) {
-		defer close(s.ended)
+		defer s.end()
 		records(yield)
 	}
 }

@@ -490,7 +490,7 @@ func (t *tracing) trace(ctx context.Context, ready func(starting) error) error {
 	if t.alone() || t.recordsOnly() {
 		fmt.Fprintln(t.stderr, t.waiting())
 	}
-	view, err := t.view(run)
+	view, err := t.view(run, stop)
 	if err != nil {
 		return err
 	}
@@ -556,9 +556,9 @@ func (t *tracing) attach(ctx context.Context) (*trace.Run, error) {
 	return run, nil
 }
 
-// view returns what prints what the kernel sends. Calls are only counted where nothing but a
+// view returns what prints what the kernel sends. stop ends the run. Calls are only counted where nothing but a
 // recording is wanted.
-func (t *tracing) view(run *trace.Run) (show.View, error) {
+func (t *tracing) view(run *trace.Run, stop func()) (show.View, error) {
 	t.picture.run.Plan = t.plan
 	format := &t.flags.output.format
 	if t.plan.Sessions {
@@ -573,7 +573,7 @@ func (t *tracing) view(run *trace.Run) (show.View, error) {
 	if tables == nil || err != nil {
 		return calls, err
 	}
-	return t.sums(run, calls, tables), nil
+	return t.sums(run, calls, tables, stop), nil
 }
 
 // where is where what is printed goes: nowhere with --record alone.

@@ -31,6 +31,9 @@ type Summaries struct {
 	// Times yields the summaries of times until the records end, in another goroutine; nil: there
 	// are none.
 	Times iter.Seq2[*summary.Summary, error]
+	// Ended is called when no more records are read, which ends Times. Failed is called when a summary of a time could not be
+	// written, and is to end the records. Both are nil without Times.
+	Ended, Failed func()
 	// Last returns the last summary; nil: there is none. It is called when the records have ended.
 	Last func() (*summary.Summary, error)
 	// Draw shows the summary of a time in place of the one before; nil: they follow each other.
@@ -55,6 +58,7 @@ func (v *Summaries) Write(out io.Writer, records iter.Seq2[[]byte, error], idle 
 	done := make(chan error, 1)
 	go func() { done <- v.writeTimes(noted, &turn) }()
 	err := v.Records.Write(noted, turn.records(records), turn.idle(idle))
+	v.Ended() // it may have failed before it read any
 	turn.mu.Unlock()
 	if timed := <-done; err == nil {
 		err = timed
@@ -128,23 +132,22 @@ func (v *Summaries) writeLast(out io.Writer) error {
 	return v.put(out, last)
 }
 
-// writeTimes writes the summaries of times.
+// writeTimes writes the summaries of times, until one cannot be written.
 func (v *Summaries) writeTimes(out io.Writer, turn *turn) error {
-	var failed error
-	for s, err := range v.Times { // to their end: somebody waits for it
-		switch {
-		case failed != nil:
-		case err != nil:
-			failed = err
-		default:
+	for s, err := range v.Times {
+		if err == nil {
 			turn.wanted.Store(true)
 			turn.mu.Lock()
 			turn.wanted.Store(false)
-			failed = v.putTime(out, s)
+			err = v.putTime(out, s)
 			turn.mu.Unlock()
 		}
+		if err != nil {
+			v.Failed()
+			return err
+		}
 	}
-	return failed
+	return nil
 }
 
 // putTime draws the summary of a time, or writes it.

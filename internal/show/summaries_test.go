@@ -12,6 +12,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/output"
+	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/show"
 	"github.com/ksnoop/ksnoop/internal/summary"
 )
@@ -63,7 +64,8 @@ func TestSummaries(t *testing.T) {
 	last := func() (*summary.Summary, error) { return &summary.Summary{Start: 8, End: 9, Last: true}, nil }
 	var out strings.Builder
 	records := &waiting{}
-	v := &show.Summaries{Records: records, Printer: numbered{}, Times: times(1, 2), Last: last}
+	var ended, failed int
+	v := &show.Summaries{Records: records, Printer: numbered{}, Times: times(1, 2), Last: last, Ended: func() { ended++ }, Failed: func() { failed++ }}
 	if err := v.Write(&out, none, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -79,9 +81,16 @@ func TestSummaries(t *testing.T) {
 	if err := v.Write(&out, none, nil); err != nil || strings.Join(drawn, "|") != "2 to 3\n|3 to 4\n|clear" || out.String() != "records\n8 to 9\n" {
 		t.Errorf("%v, %q, %q", err, drawn, out.String())
 	}
-	v.Times = times(12, 13, 14)
-	if err := v.Write(io.Discard, none, nil); err == nil || err.Error() != "13" {
-		t.Errorf("a summary that cannot be printed: %v", err)
+	if ended != 2 || failed != 0 {
+		t.Errorf("ended %d times, failed %d times", ended, failed)
+	}
+	v.Times = func(yield func(*summary.Summary, error) bool) {
+		if !yield(&summary.Summary{Start: 11, End: 12}, nil) || yield(&summary.Summary{Start: 12, End: 13}, nil) {
+			t.Error("summaries are taken that nobody writes")
+		}
+	}
+	if err := v.Write(io.Discard, none, nil); err == nil || err.Error() != "13" || failed != 1 {
+		t.Errorf("a summary that cannot be printed: %v, told %d times", err, failed)
 	}
 	v.Times, v.Last = nil, nil
 	out.Reset()
@@ -89,6 +98,21 @@ func TestSummaries(t *testing.T) {
 		t.Errorf("%v, %q", err, out.String())
 	}
 }
+
+// TestSummariesUnread: times end, too, when the view of the records fails before it reads any.
+func TestSummariesUnread(t *testing.T) {
+	ended := make(chan struct{})
+	v := &show.Summaries{Records: &show.Calls{Plan: &plan.Plan{}, Printer: &output.Calls{}}, Printer: numbered{}, Ended: func() { close(ended) },
+		Times: func(func(*summary.Summary, error) bool) { <-ended }}
+	full := errors.New("no space left")
+	if err := v.Write(failing{full}, func(func([]byte, error) bool) { t.Error("records are read") }, func() bool { return true }); !errors.Is(err, full) {
+		t.Errorf("%v", err)
+	}
+}
+
+type failing struct{ err error }
+
+func (f failing) Write([]byte) (int, error) { return 0, f.err }
 
 // A counting is a view and a printer that number what they print, and hold text back.
 type counting struct {
@@ -132,7 +156,7 @@ func TestSummariesInTurn(t *testing.T) {
 		const times = 50
 		taken := make(chan struct{})
 		c := &counting{}
-		v := &show.Summaries{Records: c, Printer: c, Times: func(yield func(*summary.Summary, error) bool) {
+		v := &show.Summaries{Records: c, Printer: c, Ended: func() {}, Times: func(yield func(*summary.Summary, error) bool) {
 			defer close(taken)
 			for range times {
 				yield(&summary.Summary{}, nil)
