@@ -289,6 +289,7 @@ type SessionHeader struct {
 	Kind        SessionRecordKind
 	Failed      bool
 	Interrupt   bool // it was opened by an interrupt
+	Hard        bool // by a hard one, which may have interrupted a soft one that has a session, too
 	// Branches is how many branches follow the stack. NoBranches is an error number that says why
 	// there are none. AllBranches says that branches of every kind were recorded.
 	Branches    int
@@ -327,7 +328,7 @@ func DecodeSession(raw []byte, h *SessionHeader) (data []byte, err error) {
 		LostChunks: u32(unsafe.Offsetof(l.LostChunks)), LostReturns: u32(unsafe.Offsetof(l.LostReturns)),
 		LostRoom: u32(unsafe.Offsetof(l.LostRoom)), LostChains: u32(unsafe.Offsetof(l.LostChains)),
 		CPU: uint16(u16(unsafe.Offsetof(l.Cpu))), Kind: SessionRecordKind(raw[unsafe.Offsetof(l.Kind)]),
-		Failed: raw[unsafe.Offsetof(l.Failed)] != 0, Interrupt: raw[unsafe.Offsetof(l.Interrupt)] != 0,
+		Failed: raw[unsafe.Offsetof(l.Failed)] != 0, Interrupt: raw[unsafe.Offsetof(l.Interrupt)] != 0, Hard: raw[unsafe.Offsetof(l.Interrupt)] > 1,
 		Depth: u16(unsafe.Offsetof(l.Depth)), Frames: u16(unsafe.Offsetof(l.Frames)),
 		Stitched: u16(unsafe.Offsetof(l.Stitched)), Stack: u16(unsafe.Offsetof(l.Stack)),
 		Branches: int(raw[unsafe.Offsetof(l.Branches)]), NoBranches: raw[unsafe.Offsetof(l.NoBranches)],
@@ -479,7 +480,7 @@ func AppendSession(dst []byte, h *SessionHeader) []byte {
 		le.PutUint16(b[off:], uint16(v))
 	}
 	b[unsafe.Offsetof(l.Kind)] = byte(h.Kind)
-	b[unsafe.Offsetof(l.Failed)], b[unsafe.Offsetof(l.Interrupt)], b[unsafe.Offsetof(l.Ours)] = flag(h.Failed), flag(h.Interrupt), flag(h.Inner.Ours)
+	b[unsafe.Offsetof(l.Failed)], b[unsafe.Offsetof(l.Interrupt)], b[unsafe.Offsetof(l.Ours)] = flag(h.Failed), flag(h.Interrupt)+flag(h.Hard), flag(h.Inner.Ours)
 	if h.HasOffCPU {
 		b[unsafe.Offsetof(l.More)] |= moreOffCPU
 	}

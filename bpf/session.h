@@ -100,7 +100,7 @@ struct session_record {
 	__u16 frames; /* number of struct call */
 	__u16 stitched; /* index of the first call of a chain that was kept while others were made; 0: none */
 	__u16 stack;  /* number of addresses */
-	__u8 interrupt; /* it was opened by one */
+	__u8 interrupt; /* 1: a soft one has opened it; 2: a hard one */
 	__u8 branches; /* number of struct perf_branch_entry */
 	__u8 no_branches; /* why there are none: an error number */
 	__u8 branch_flags; /* enum section_flag */

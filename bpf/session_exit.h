@@ -70,7 +70,7 @@ int session_free(__u64 *ctx)
 		add(LOST_RETURN, s->depth);
 		end_unseen(s);
 	}
-	s->depth = 0;
+	drop(s);
 	return ks_release(s);
 }
 

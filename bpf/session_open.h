@@ -7,11 +7,13 @@
 #ifndef KSNOOP_SESSION_OPEN_H
 #define KSNOOP_SESSION_OPEN_H
 
+enum { HARDIRQ_MASK = 0x000f0000 };
+
 // context returns which interrupts are being served, as bits of the preemption count:
 // non-maskable, hard and soft ones. It is 0 while a thread runs.
 static __always_inline __u32 context(void)
 {
-	return ks_preempt_count() & (0x00f00000 | 0x000f0000 | 0x00000100);
+	return ks_preempt_count() & (0x00f00000 | HARDIRQ_MASK | 0x00000100);
 }
 
 // context_below returns the context that a probe inside a function is hit in. A breakpoint
@@ -27,7 +29,7 @@ static __always_inline __u32 context_below(void)
 // interrupt_slot returns the slot behind the pool that the soft or the hard interrupts of this CPU have.
 static __always_inline __u32 interrupt_slot(__u32 context)
 {
-	return 1 + session_count + 2 * bpf_get_smp_processor_id() + !!(context & 0x000f0000);
+	return 1 + session_count + 2 * bpf_get_smp_processor_id() + !!(context & HARDIRQ_MASK);
 }
 
 // session_of returns the session of a context: that of the current thread, NULL if it has
@@ -204,7 +206,7 @@ static __always_inline void start(struct session *s, __u32 func, __u64 now)
 	s->rec.lost_deep = 0;
 	__builtin_memset(&s->rec.lost_values, 0, LOST_SIZE);
 	s->rec.cpu = bpf_get_smp_processor_id();
-	s->rec.interrupt = !!s->context;
+	s->rec.interrupt = !!s->context + !!(s->context & HARDIRQ_MASK);
 	if (record & RECORD_OWNER)
 		ks_own(s);
 	s->overrun = overrun();

@@ -11,11 +11,11 @@ import (
 )
 
 // A sessionThread is what can have one session at a time: a thread, where the CPU tells
-// idle threads apart, or the interrupts of a CPU.
+// idle threads apart, or the soft or the hard interrupts of a CPU.
 type sessionThread struct {
-	pid, tid  uint32
-	cpu       uint16
-	interrupt bool
+	pid, tid        uint32
+	cpu             uint16
+	interrupt, hard bool
 }
 
 type sessionKey struct {
@@ -24,7 +24,7 @@ type sessionKey struct {
 }
 
 func keyOf(h *bpf.SessionHeader) sessionKey {
-	t := sessionThread{pid: h.PID, tid: h.TID, interrupt: h.Interrupt}
+	t := sessionThread{pid: h.PID, tid: h.TID, interrupt: h.Interrupt, hard: h.Hard}
 	if h.TID == 0 || h.Interrupt {
 		t.cpu = h.CPU
 	}

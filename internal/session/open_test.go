@@ -316,3 +316,26 @@ func TestDecodeHiddenInTime(t *testing.T) {
 		t.Errorf("%d steps, want one for each call that is not hidden", len(s.Trace))
 	}
 }
+
+// TestDecodeInterrupts: a hard interrupt may have a session while a soft one has, which it has interrupted.
+func TestDecodeInterrupts(t *testing.T) {
+	d := Decoder{Plan: decoderPlan(), Traced: true}
+	var soft, hard logBuilder
+	soft.entry(0, 0, 1)
+	header := func(kind bpf.SessionRecordKind, start uint64, isHard bool) bpf.SessionHeader {
+		return bpf.SessionHeader{Start: start, TID: 7, PID: 7, CPU: 3, Kind: kind, Failed: true, Interrupt: true, Hard: isHard}
+	}
+	if s, err := d.Decode(record(header(bpf.SessionChunk, 1, false), soft, nil)); err != nil || s != nil {
+		t.Fatalf("%v, %v", s, err)
+	}
+	hard.entry(0, 0, 5)
+	ended := []bpf.SessionCall{{Func: 0, Flags: bpf.CallFinished}}
+	if s, err := d.Decode(record(header(bpf.SessionEnd, 5, true), hard, ended)); err != nil || s == nil || len(s.Trace) != 1 || !s.Interrupt {
+		t.Errorf("the hard one: %+v, %v", s, err)
+	}
+	last := header(bpf.SessionEnd, 1, false)
+	last.LogBase = uint32(len(soft))
+	if s, err := d.Decode(record(last, nil, ended)); err != nil || s == nil || len(s.Trace) != 1 || d.Orphans() != 0 {
+		t.Errorf("the soft one: %+v, %v; %d were given up", s, err, d.Orphans())
+	}
+}
