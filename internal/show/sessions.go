@@ -38,6 +38,7 @@ func (v *Sessions) Write(out io.Writer, records iter.Seq2[[]byte, error], idle f
 			return err
 		}
 	}
+	hung := hungSessions{}
 	decoder := &session.Decoder{Plan: v.Plan, Traced: v.Traced, Live: v.Live}
 	defer func() { v.tally.Orphans, v.tally.Left = decoder.Orphans(), decoder.LeftOut() }()
 	for s, err := range decoder.Sessions(w.flushed(records, idle)) {
@@ -63,7 +64,7 @@ func (v *Sessions) Write(out io.Writer, records iter.Seq2[[]byte, error], idle f
 		if err := w.put(v.Printer.AppendSession(w.buf[:0], s)); err != nil {
 			return err
 		}
-		if s.State == session.Running {
+		if !hung.counts(s) {
 			continue
 		}
 		v.tally.Calls++
@@ -72,4 +73,34 @@ func (v *Sessions) Write(out io.Writer, records iter.Seq2[[]byte, error], idle f
 		}
 	}
 	return nil
+}
+
+// hungSessions are sessions that were reported as hung, and have not ended.
+type hungSessions map[hungSession]bool
+
+type hungSession struct {
+	tid   uint32
+	start uint64
+}
+
+// mostHung is more than there are sessions at a time. Those whose ends were lost are forgotten with all others.
+const mostHung = 1 << 20
+
+// counts reports whether a session counts: once, though it is reported several times.
+func (h hungSessions) counts(s *session.Session) bool {
+	if s.State == session.Running {
+		return false
+	}
+	key := hungSession{s.TID, s.Start}
+	before := h[key]
+	switch {
+	case s.State != session.Hung:
+		delete(h, key)
+	case len(h) >= mostHung:
+		clear(h)
+		h[key] = true
+	default:
+		h[key] = true
+	}
+	return !before
 }

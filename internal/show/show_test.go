@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"io"
 	"iter"
 	"runtime"
 	"strings"
@@ -276,6 +277,36 @@ func TestOrphans(t *testing.T) {
 		}
 		if errs.String() != c.want || out.String() != "" {
 			t.Errorf("%d records: %q, want %q; printed %q", len(c.headers), errs.String(), c.want, out.String())
+		}
+	}
+}
+
+// TestHungCounts: a session that is reported as hung, perhaps again, and ends later counts once.
+func TestHungCounts(t *testing.T) {
+	k := testKernel(t)
+	spec, err := expr.Parse("send")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, _, err := plan.ResolveSession(k, plan.SessionRequest{Entry: []*expr.Spec{spec}}, plan.Options{Arch: runtime.GOARCH})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(kind bpf.SessionRecordKind, tid uint32, start uint64) *bpf.SessionHeader {
+		return &bpf.SessionHeader{Kind: kind, PID: tid, TID: tid, Start: start, End: start + 50, Failed: kind == bpf.SessionEnd}
+	}
+	all := []*bpf.SessionHeader{at(bpf.SessionHung, 1, 100), at(bpf.SessionHung, 1, 100), at(bpf.SessionHung, 2, 100), at(bpf.SessionEnd, 1, 100), at(bpf.SessionEnd, 1, 300), at(bpf.SessionEnd, 3, 300)}
+	for most, want := range map[uint64]uint64{0: 4, 2: 2, 3: 3} {
+		v := Sessions{Plan: s, Printer: output.NewSessions(output.SessionOptions{}), Count: most}
+		err := v.Write(io.Discard, func(yield func([]byte, error) bool) {
+			for _, h := range all {
+				if !yield(bpf.AppendSession(nil, h), nil) {
+					return
+				}
+			}
+		}, nil)
+		if err != nil || v.Tally().Calls != want || v.Tally().Records != want {
+			t.Errorf("-c %d: %d sessions, %d records, %v; want %d", most, v.Tally().Calls, v.Tally().Records, err, want)
 		}
 	}
 }
