@@ -254,7 +254,7 @@ func sayCounts(w io.Writer, c requery.Counts) (err error) {
 		{c.NoEntry, "call{s} left out of which only the return was recorded"},
 		{c.Unsure, "call{s} left out because the predicates need what was unreadable as a whole, or cut short, when it was recorded"},
 		{c.Partial, "record{s} with values missing because they were unreadable as a whole, or cut short, when {it was|they were} recorded"},
-		{c.Evicted, "call{s} whose return was not waited for because too many were open"},
+		{c.Evicted, "call{s} whose return was not waited for because too many were open, or records were lost meanwhile"},
 	} {
 		if line.n > 0 && err == nil {
 			_, err = fmt.Fprintf(w, "ksnoop: %s\n", plural.Of(line.n, line.what))

@@ -35,7 +35,7 @@ const (
 	Whole              // the plan has one record for each call
 	NoEntry            // it returned, but its entry was not seen
 	Open               // it had not returned when the stream ended
-	Evicted            // given up to make room for others
+	Evicted            // given up to make room for others, or since records were lost
 	Gap                // not a call: Return marks where records are missing
 )
 
@@ -55,6 +55,7 @@ type Joiner struct {
 
 	counts Counts
 	open   map[caller]*openCall // innermost open call of each caller
+	gaps   int                  // places where records are missing
 	// All open calls, oldest first, and unused ones, linked by next.
 	oldest, newest, unused *openCall
 	size                   int // bytes of all open calls
@@ -86,6 +87,7 @@ func callerOf(e *event.Event) caller {
 type openCall struct {
 	event        event.Event
 	caller       caller
+	gaps         int       // before it
 	outer, inner *openCall // of the same caller
 	older, next  *openCall
 }
@@ -103,7 +105,8 @@ func (j *Joiner) Counts() Counts { return j.counts }
 // that no other record of it will come.
 //
 // Calls of a thread end in reverse order. A return therefore belongs to the newest open
-// entry of the same probe on the same thread, and at the same place if records tell it. Calls
+// entry of the same probe on the same thread, and at the same place if records tell it. Where records
+// are missing in between, it may belong to an entry that is among them: then neither is paired. Calls
 // that are open when the stream ends or fails are yielded then, oldest first; an error comes
 // last. A Call is valid until the next one is yielded.
 func (j *Joiner) Join(events iter.Seq2[*event.Event, error]) iter.Seq2[*Call, error] {
@@ -116,6 +119,9 @@ func (j *Joiner) Join(events iter.Seq2[*event.Event, error]) iter.Seq2[*Call, er
 				break
 			}
 			if e.Kind == bpf.KindLost {
+				if e.Cause == bpf.LostRingbuf || e.Cause == bpf.LostScratch {
+					j.gaps++
+				}
 				if call = (Call{Return: e, End: Gap}); !yield(&call, nil) {
 					return
 				}
@@ -134,7 +140,7 @@ func (j *Joiner) Join(events iter.Seq2[*event.Event, error]) iter.Seq2[*Call, er
 		}
 		for j.oldest != nil {
 			j.counts.Open++
-			if !j.giveUp(Open, &call, yield) {
+			if !j.giveUp(j.oldest, Open, &call, yield) {
 				return
 			}
 		}
@@ -166,9 +172,17 @@ func (j *Joiner) settle(e *event.Event, call *Call, yield func(*Call, error) boo
 		j.counts.Whole++
 		return yield(call, nil)
 	}
-	o := j.open[callerOf(e)]
+	caller := callerOf(e)
+	o := j.open[caller]
+	for ; o != nil && o.gaps != j.gaps; o = j.open[caller] {
+		j.counts.Evicted++
+		if !j.giveUp(o, Evicted, call, yield) {
+			return false
+		}
+	}
 	if o == nil {
 		j.counts.NoEntry++
+		*call = Call{Return: e}
 		call.End = NoEntry
 		return yield(call, nil)
 	}
@@ -188,16 +202,15 @@ func (j *Joiner) makeRoom(size int, call *Call, yield func(*Call, error) bool) b
 	}
 	for j.oldest != nil && j.size+size > limit {
 		j.counts.Evicted++
-		if !j.giveUp(Evicted, call, yield) {
+		if !j.giveUp(j.oldest, Evicted, call, yield) {
 			return false
 		}
 	}
 	return true
 }
 
-// giveUp yields the oldest open call without its return.
-func (j *Joiner) giveUp(end End, call *Call, yield func(*Call, error) bool) bool {
-	o := j.oldest
+// giveUp yields an open call, which is as remove has it, without its return.
+func (j *Joiner) giveUp(o *openCall, end End, call *Call, yield func(*Call, error) bool) bool {
 	j.remove(o)
 	*call = Call{Entry: &o.event, End: end}
 	ok := yield(call, nil)
@@ -214,7 +227,7 @@ func (j *Joiner) push(e *event.Event) {
 		j.unused = o.next
 	}
 	data, tail := append(o.event.Data[:0], e.Data...), append(o.event.Tail[:0], e.Tail...)
-	*o = openCall{event: *e, caller: callerOf(e), older: j.newest}
+	*o = openCall{event: *e, caller: callerOf(e), gaps: j.gaps, older: j.newest}
 	o.event.Data, o.event.Tail = data, tail
 	if j.newest != nil {
 		j.newest.next = o

@@ -150,7 +150,7 @@ func (p *Printer) appendWarning(dst []byte, n uint64, text string) []byte {
 
 // AppendEnd appends the last line, after warnings of what the events lack.
 func (p *Printer) AppendEnd(dst []byte, t *output.Totals) ([]byte, error) {
-	dst = p.appendWarning(dst, t.Evicted, "calls without their return because too many were open")
+	dst = p.appendWarning(dst, t.Evicted, "calls without their return because too many were open, or records were lost meanwhile")
 	dst = p.appendWarning(dst, t.Cut, "records left out because there were too many after the interrupt")
 	dst = p.appendWarning(dst, t.Orphans, "sessions given up: their ends were lost, or their parts took too much memory")
 	dst = p.appendWarning(dst, t.Left, "calls and interim stacks left out of sessions that took too much memory")

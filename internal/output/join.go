@@ -17,7 +17,7 @@ func endNote(e calls.End) string {
 	case calls.Open:
 		return "/* had not returned by the end */"
 	case calls.Evicted:
-		return "/* return no longer waited for: too many calls are open */"
+		return "/* return no longer waited for: too many calls are open, or records were lost */"
 	}
 	return ""
 }

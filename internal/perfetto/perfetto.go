@@ -196,7 +196,7 @@ func category(errno string) string {
 var incomplete = [...]string{
 	calls.NoEntry: "its entry was not recorded",
 	calls.Open:    "it had not returned by the end",
-	calls.Evicted: "its return was no longer waited for: too many calls were open",
+	calls.Evicted: "its return was no longer waited for: too many calls were open, or records were lost",
 	calls.Gap:     "",
 }
 

@@ -28,7 +28,7 @@ func (t *Tally) Report(notes io.Writer, all bool) error {
 	}
 	text = AppendLosses(text, &t.Losses, all)
 	if t.Evicted > 0 || all {
-		text = appendCount(text, t.Evicted, "call{s} shown without {its|their} return because --join kept too many open")
+		text = appendCount(text, t.Evicted, "call{s} shown without {its|their} return because too many were open, or records were lost meanwhile")
 	}
 	if t.Orphans > 0 {
 		text = appendCount(text, t.Orphans, "session{s} given up: {its end was|their ends were} lost, or {its|their} parts took too much memory")
