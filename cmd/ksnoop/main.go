@@ -22,6 +22,9 @@ func main() {
 		attach.RemoveLeft(launch.BeHolder(os.Args))
 		return
 	}
+	if launch.IsBecomer(os.Args) {
+		os.Exit(launch.BeBecomer(os.Args))
+	}
 	if launch.IsExecutor(os.Args) {
 		os.Exit(launch.BeExecutor(os.Args))
 	}

@@ -45,9 +45,14 @@ func IsExecutor(args []string) bool { return len(args) > 1 && args[0] == executo
 // standard error, and returns an exit status.
 func BeExecutor(args []string) int {
 	runtime.LockOSThread()
-	name := [16]byte{0: 'k', 's', 'n', 'o', 'o', 'p'}
-	_ = unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&name)), 0, 0, 0) // else it is called "exe"
+	nameProcess()
 	err := syscall.Exec(args[1], args[1:], os.Environ())
 	fmt.Fprintf(os.Stderr, "ksnoop: %s: %v\n", args[1], err)
 	return statusOf(err)
+}
+
+// nameProcess gives this process its name, else it is called "exe".
+func nameProcess() {
+	name := [16]byte{0: 'k', 's', 'n', 'o', 'o', 'p'}
+	_ = unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&name)), 0, 0, 0)
 }

@@ -21,6 +21,8 @@ func TestMain(m *testing.M) {
 	case IsHolder(os.Args):
 		BeHolder(os.Args)
 		return
+	case IsBecomer(os.Args):
+		os.Exit(BeBecomer(os.Args))
 	case IsExecutor(os.Args):
 		os.Exit(BeExecutor(os.Args))
 	case os.Getenv("KSNOOP_TEST_HOLD") != "":

@@ -56,14 +56,12 @@ func start(as *User, path string, args []string, stdout, stderr *os.File) (*Comm
 	c := &Command{cmd: exec.Command(path, args[1:]...), free: make(chan struct{}), done: make(chan error, 1)}
 	c.cmd.Args[0] = args[0]
 	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = os.Stdin, stdout, stderr
-	c.cmd.SysProcAttr = &syscall.SysProcAttr{Ptrace: true}
 	what := args[0]
 	if as != nil {
-		c.cmd.SysProcAttr.Credential = &as.credential
 		what += " as " + as.name
 	}
 	started := make(chan error)
-	go c.run(started)
+	go c.run(as, started)
 	if err := <-started; err != nil {
 		return nil, &StartError{fmt.Errorf("starting %s: %w", what, err)}
 	}
@@ -72,17 +70,9 @@ func start(as *User, path string, args []string, stdout, stderr *os.File) (*Comm
 
 // run owns the thread that traces the command: ptrace requests are taken from
 // no other. Should we die before the command is let go, the kernel lets it go.
-func (c *Command) run(started chan<- error) {
+func (c *Command) run(as *User, started chan<- error) {
 	runtime.LockOSThread()
-	if err := c.cmd.Start(); err != nil {
-		started <- err
-		return
-	}
-	var status syscall.WaitStatus
-	_, err := syscall.Wait4(c.cmd.Process.Pid, &status, 0, nil)
-	if err == nil && !status.Stopped() {
-		err = fmt.Errorf("it ended before its first instruction: %v", status)
-	}
+	err := c.begin(as)
 	started <- err
 	if err != nil {
 		return
@@ -93,6 +83,28 @@ func (c *Command) run(started chan<- error) {
 		return
 	}
 	c.done <- c.cmd.Wait()
+}
+
+// begin starts the command and returns when it is stopped.
+func (c *Command) begin(as *User) error {
+	plain := c.cmd
+	plain.SysProcAttr = &syscall.SysProcAttr{Ptrace: true}
+	if as != nil {
+		c.cmd = becoming(as, plain)
+		if err := seize(c.cmd, plain.Path); !errors.Is(err, errNotSeized) {
+			return err
+		}
+		c.cmd, plain.SysProcAttr.Credential = plain, &as.credential
+	}
+	if err := c.cmd.Start(); err != nil {
+		return err
+	}
+	var status syscall.WaitStatus
+	_, err := syscall.Wait4(c.cmd.Process.Pid, &status, 0, nil)
+	if err == nil && !status.Stopped() {
+		err = fmt.Errorf("it ended before its first instruction: %v", status)
+	}
+	return err
 }
 
 // PID returns the command's process id.

@@ -124,3 +124,42 @@ func TestStartAsUserFails(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// TestStartAsUserSetID: a set-user-ID bit has its effect though the command is held.
+func TestStartAsUserSetID(t *testing.T) {
+	needRoot(t)
+	id, err := exec.LookPath("id")
+	if err != nil {
+		t.Skip(err)
+	}
+	data, err := os.ReadFile(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for d := dir; d != "/" && d != "/tmp"; d = filepath.Dir(d) { // for somebody else
+		if err := os.Chmod(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file := filepath.Join(dir, "id")
+	if err := os.WriteFile(file, data, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(file, 0o755|os.ModeSetuid); err != nil {
+		t.Fatal(err)
+	}
+	as := &User{"somebody", syscall.Credential{Uid: 1234, Gid: 2345}}
+	cmd := exec.Command(file, "-u")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &as.credential}
+	want, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(want) != "0\n" {
+		t.Skipf("set-user-ID bits have no effect here: %s", want)
+	}
+	if got := outputAs(t, as, file, "-u"); got != string(want) {
+		t.Errorf("its user is %q, without ksnoop %q", got, want)
+	}
+}

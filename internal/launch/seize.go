@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package launch
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// becomer is the name that this program is run by to become another user, and then to execute a program.
+const becomer = "ksnoop-becoming"
+
+// Descriptors of a becomer.
+const (
+	tellFD = 3 // it tells its thread here, and why it could not execute the program
+	waitFD = 4 // it goes on when it reads something here
+)
+
+// errNotSeized says that a becomer may not be traced. It has executed nothing.
+var errNotSeized = errors.New("not permitted to trace it")
+
+// becoming returns this program as a becomer that executes what cmd says. The kernel ignores set-user-ID bits and file capabilities of a
+// program that somebody traces who has no CAP_SYS_PTRACE. A process that asks to be traced (PTRACE_TRACEME) counts as traced with its
+// own rights, and these are the user's by then (ptrace_link of kernel/ptrace.c, Linux 6.12). So it is traced from outside, as root.
+func becoming(as *User, cmd *exec.Cmd) *exec.Cmd {
+	groups := make([]string, len(as.credential.Groups))
+	for i, g := range as.credential.Groups {
+		groups[i] = strconv.FormatUint(uint64(g), 10)
+	}
+	c := exec.Command("/proc/self/exe")
+	c.Args = append([]string{becomer, fmt.Sprint(as.credential.Uid), fmt.Sprint(as.credential.Gid), strings.Join(groups, ","), cmd.Path}, cmd.Args...)
+	c.Stdin, c.Stdout, c.Stderr = cmd.Stdin, cmd.Stdout, cmd.Stderr
+	return c
+}
+
+// seize starts a becomer and traces it until it has executed the program, which has done nothing by then. The thread that calls it
+// traces it.
+func seize(cmd *exec.Cmd, path string) error {
+	told, tell, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer told.Close()
+	wait, goOn, err := os.Pipe()
+	if err != nil {
+		return errors.Join(err, tell.Close())
+	}
+	defer goOn.Close()
+	cmd.ExtraFiles = []*os.File{tell, wait}
+	err = cmd.Start()
+	tell.Close()
+	wait.Close()
+	if err != nil {
+		return err
+	}
+	var tid uint32
+	if err := binary.Read(told, binary.NativeEndian, &tid); err != nil {
+		return fmt.Errorf("it has not begun: %w", errors.Join(err, cmd.Wait()))
+	}
+	pid := cmd.Process.Pid
+	if _, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(pid), 0, unix.PTRACE_O_TRACEEXEC, 0, 0); errno != 0 || int(tid) != pid {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // which has been killed
+		return errNotSeized
+	}
+	if _, err := goOn.Write([]byte{1}); err != nil {
+		return errors.Join(err, cmd.Process.Kill())
+	}
+	return untilExecuted(pid, path, told)
+}
+
+// untilExecuted waits until a becomer has executed the program.
+func untilExecuted(pid int, path string, told *os.File) error {
+	for {
+		var status unix.WaitStatus
+		_, err := unix.Wait4(pid, &status, unix.WALL, nil)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return os.NewSyscallError("wait4", err)
+		case status.Stopped() && status.TrapCause() == unix.PTRACE_EVENT_EXEC:
+			return nil
+		case status.Stopped():
+			signal := status.StopSignal()
+			if status>>16 != 0 { // it is told of something
+				signal = 0
+			}
+			if err := unix.PtraceCont(pid, int(signal)); err != nil {
+				return os.NewSyscallError("ptrace", err)
+			}
+		default: // it has ended
+			var errno uint32
+			if err := binary.Read(told, binary.NativeEndian, &errno); err != nil {
+				return fmt.Errorf("it ended before its first instruction: %v", status)
+			}
+			return &fs.PathError{Op: "fork/exec", Path: path, Err: syscall.Errno(errno)}
+		}
+	}
+}
+
+// IsBecomer reports whether this process is a becomer, by its arguments.
+func IsBecomer(args []string) bool { return len(args) > 5 && args[0] == becomer }
+
+// A becomer executes the program in its first thread, whose number the process keeps: Go's main function begins there if it is locked.
+func init() {
+	if IsBecomer(os.Args) {
+		runtime.LockOSThread()
+	}
+}
+
+// BeBecomer becomes the user that the arguments of a becomer name, and executes the program. If that fails, it returns an exit status.
+func BeBecomer(args []string) int {
+	nameProcess()
+	unix.CloseOnExec(tellFD)
+	unix.CloseOnExec(waitFD)
+	tell := func(n uint32) bool {
+		_, err := unix.Write(tellFD, binary.NativeEndian.AppendUint32(nil, n))
+		return err == nil
+	}
+	if !tell(uint32(unix.Gettid())) {
+		return notExecuted
+	}
+	if n, err := unix.Read(waitFD, make([]byte, 1)); n != 1 || err != nil {
+		return notExecuted // whoever has started it is gone
+	}
+	err := become(args[1], args[2], args[3])
+	if err == nil {
+		err = syscall.Exec(args[4], args[5:], os.Environ())
+	}
+	errno := syscall.EINVAL
+	_ = errors.As(err, &errno)
+	tell(uint32(errno))
+	return statusOf(err)
+}
+
+// become changes the user, the group and the supplementary groups of this process.
+func become(uid, gid, groups string) error {
+	var numbers []int
+	for _, text := range append(strings.FieldsFunc(groups, func(r rune) bool { return r == ',' }), gid, uid) {
+		n, err := strconv.ParseUint(text, 10, 32)
+		if err != nil {
+			return err
+		}
+		numbers = append(numbers, int(n))
+	}
+	last := len(numbers) - 1
+	if err := syscall.Setgroups(numbers[:last-1]); err != nil {
+		return err
+	}
+	if err := syscall.Setgid(numbers[last-1]); err != nil {
+		return err
+	}
+	return syscall.Setuid(numbers[last])
+}
