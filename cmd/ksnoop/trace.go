@@ -369,6 +369,7 @@ type tracing struct {
 	cgroups     *trace.Cgroups   // nil if none is named
 	attached    atomic.Pointer[attachments]
 	ending      atomic.Bool     // all has been printed
+	complete    bool            // and nothing has failed: what trace returns is about what was seen
 	told        atomic.Bool     // losses are printed, too
 	detaching   atomic.Bool     // which was said on a line that is not at its end
 	interrupted <-chan struct{} // closed by a signal, or when nobody reads out any more
@@ -418,11 +419,12 @@ func (t *tracing) run(ctx context.Context, status *int) error {
 	switch {
 	case !let:
 		return errors.Join(err, command.Kill())
-	case err != nil:
+	case !t.complete && err != nil:
 		return err
 	}
-	*status, err = launch.Status(t.untilEnded(command, done))
-	return err
+	of, failed := launch.Status(t.untilEnded(command, done))
+	*status = of
+	return errors.Join(err, failed)
 }
 
 // untilEnded waits for the command, whose end it returns. Where that takes a while, though a signal has ended the
@@ -521,7 +523,9 @@ func (t *tracing) trace(ctx context.Context, ready func(starting) error) error {
 	stop()
 	err = errors.Join(triggers.end(), t.recording.End(&losses))
 	t.flags.record.rotate.report(t.flags.record.file, t.stderr)
-	err = errors.Join(err, view.End(out, losses, nil), tally.Report(t.stderr, t.flags.control.stats), run.TooMuch())
+	err = errors.Join(err, view.End(out, losses, nil), tally.Report(t.stderr, t.flags.control.stats))
+	t.complete = err == nil
+	err = errors.Join(err, run.TooMuch())
 	t.told.Store(true)
 	t.sayNothingShown(run, tally)
 	t.detach()

@@ -307,6 +307,7 @@ cat err`
 		{"", "kill -TERM $!; until grep -q waits err; do sleep 0.1; done",
 			`status 7\nksnoop: tracing has ended; ksnoop waits for the command \(process \d+\), to pass its status on; another signal ends ksnoop at once\n`},
 		{"-c1", "sleep 3", `status 7\n`},
+		{"-c1 --expect 5", "sleep 3; kill -0 $! && echo it waits", `it waits\nstatus 3\nksnoop: --expect 5: there were 1\n`},
 		{"-c1", "sleep 3; kill -TERM $!; until grep -q waits err; do sleep 0.1; done",
 			`status 7\nksnoop: tracing has ended; ksnoop waits for the command \(process \d+\), to pass its status on; another signal ends ksnoop at once\n`},
 	} {
