@@ -15,9 +15,10 @@ import (
 type bootClock struct {
 	read func() (boot time.Time, within time.Duration) // readBoot, but for tests
 
-	mu   sync.Mutex
-	boot time.Time
-	next time.Time // when it is to be read again
+	mu     sync.Mutex
+	boot   time.Time
+	within time.Duration // boot is late by less than this
+	next   time.Time     // when it is to be read again
 }
 
 // slack is more than clocks are apart in two readings that were not held up.
@@ -30,18 +31,28 @@ func (c *bootClock) Boot() time.Time {
 	defer c.mu.Unlock()
 	if now := time.Now(); !now.Before(c.next) {
 		c.next = now.Add(time.Second)
-		if boot, within := c.read(); boot.Sub(c.boot).Abs() > within+slack {
-			c.boot = boot
+		if boot, within := c.read(); boot.Sub(c.boot).Abs() > max(within, c.within)+slack {
+			c.boot, c.within = boot, within
 		}
 	}
 	return c.boot
 }
 
-// readBoot reads both clocks. What it returns is late by less than within, for which the thread may have been held up.
+// readBoot reads both clocks. What it returns is late by less than within, for which the thread may have been held up. If it was, they
+// are read again.
 func readBoot() (boot time.Time, within time.Duration) {
-	before := time.Duration(monotonic())
-	now := time.Now().Round(0)
-	return now.Add(-before), time.Duration(monotonic()) - before
+	const tries = 10
+	for n := range tries {
+		before := time.Duration(monotonic())
+		now := time.Now().Round(0)
+		if took := time.Duration(monotonic()) - before; n == 0 || took < within {
+			boot, within = now.Add(-before), took
+		}
+		if within < slack/10 {
+			break
+		}
+	}
+	return boot, within
 }
 
 // monotonic is the time that events have.

@@ -28,6 +28,8 @@ func TestBootClock(t *testing.T) {
 			{slack, 0, time.Second, -time.Hour},
 			{time.Minute, time.Minute, time.Second, -time.Hour}, // held up
 			{0, time.Second, time.Second, time.Minute + slack - time.Hour},
+			{-time.Second, 0, time.Second, time.Minute + slack - time.Hour}, // the one before was held up
+			{-2 * slack, 0, time.Second, time.Minute - slack - time.Second - time.Hour},
 		} {
 			boot, within = boot.Add(step.by), step.within
 			time.Sleep(step.wait)
@@ -37,7 +39,7 @@ func TestBootClock(t *testing.T) {
 				}
 			}
 		}
-		if reads != 6 {
+		if reads != 8 {
 			t.Errorf("read %d times", reads)
 		}
 	})

@@ -8,7 +8,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strconv"
+	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -22,7 +25,7 @@ type Processes struct {
 	Follow     bool // all that PIDs start as well
 }
 
-// Watch returns a channel that is closed when all of PIDs have ended; it is nil if there are
+// Watch returns a channel that is closed when all of PIDs, or all of TIDs, have ended; it is nil if there are
 // none. The function gives up watching.
 func (p Processes) Watch() (ended <-chan struct{}, stop func(), err error) {
 	if p.Follow && process.NumberingOf(os.DirFS("/"), os.Getpid()) != process.NumberedOurs {
@@ -47,22 +50,53 @@ func (p Processes) Watch() (ended <-chan struct{}, stop func(), err error) {
 		ends, stops = append(ends, end), append(stops, s)
 	}
 	for _, tid := range p.TIDs {
-		if _, err := unix.Getpgid(int(tid)); tid != 0 && err != nil {
+		if !threadThere(tid) {
 			stop()
 			return nil, nil, fmt.Errorf("there is no thread %d", tid)
 		}
 	}
-	if len(ends) == 0 {
+	if len(ends)+len(p.TIDs) == 0 {
 		return nil, stop, nil
 	}
 	all := make(chan struct{})
-	go func() {
-		for _, end := range ends {
-			<-end
-		}
-		close(all)
-	}()
+	end := sync.OnceFunc(func() { close(all) })
+	if len(ends) > 0 {
+		go func() {
+			for _, one := range ends {
+				<-one
+			}
+			end()
+		}()
+	}
+	if len(p.TIDs) > 0 {
+		given := make(chan struct{})
+		stops = append(stops, func() error { close(given); return nil })
+		go watchThreads(p.TIDs, given, end)
+	}
 	return all, stop, nil
+}
+
+// threadThere reports whether there is a thread of a number.
+func threadThere(tid uint) bool {
+	_, err := unix.Getpgid(int(tid))
+	return tid == 0 || err == nil // idle tasks never end
+}
+
+// watchThreads calls end when all of some threads have ended, unless it was given up. Before Linux 6.9 nothing tells of the end of a
+// thread that somebody has not made.
+func watchThreads(tids []uint, given <-chan struct{}, end func()) {
+	const often = 200 * time.Millisecond
+	tick := time.NewTicker(often)
+	defer tick.Stop()
+	for left := slices.Clone(tids); len(left) > 0; {
+		select {
+		case <-given:
+			return
+		case <-tick.C:
+		}
+		left = slices.DeleteFunc(left, func(tid uint) bool { return !threadThere(tid) }) // its number may be another one's later
+	}
+	end()
 }
 
 // Adopt hands the processes that are followed, and their descendants, to add, which makes

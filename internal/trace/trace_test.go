@@ -15,8 +15,10 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/cilium/ebpf/btf"
+	"golang.org/x/sys/unix"
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
@@ -200,7 +202,7 @@ func TestAdopt(t *testing.T) {
 	}
 }
 
-// TestWatch: a run ends when all of its processes have.
+// TestWatch: a run ends when all of its processes have, or all of its threads.
 func TestWatch(t *testing.T) {
 	ended, stop, err := Processes{}.Watch()
 	if err != nil || ended != nil {
@@ -217,6 +219,36 @@ func TestWatch(t *testing.T) {
 		t.Error("we have ended")
 	default:
 	}
+	tids, leave := make(chan uint), make(chan struct{})
+	go func() {
+		runtime.LockOSThread() // for good: the thread ends with this function
+		tids <- uint(unix.Gettid())
+		<-leave
+	}()
+	tid := <-tids
+	own := uint(os.Getpid()) // the first thread
+	ended, stop, err = Processes{TIDs: []uint{tid}, PIDs: []uint{own}}.Watch()
+	if err != nil {
+		t.Fatal(err)
+	}
+	both, stopBoth, err := Processes{TIDs: []uint{tid, own}}.Watch()
+	if err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-ended:
+		t.Error("a thread that goes on has ended")
+	case <-time.After(300 * time.Millisecond):
+	}
+	close(leave)
+	<-ended
+	select {
+	case <-both:
+		t.Error("another thread goes on")
+	case <-time.After(300 * time.Millisecond):
+	}
+	stop()
+	stopBoth()
 	if _, _, err := (Processes{TIDs: []uint{1 << 30}}).Watch(); err == nil || err.Error() != "there is no thread 1073741824" {
 		t.Error(err)
 	}
