@@ -83,7 +83,14 @@ func changedMuch(from, to float64) bool {
 }
 
 // pausedFor returns for how long the programs were paused.
-func (t *Tracer) pausedFor() time.Duration { return time.Duration(t.paused.Load()) }
+func (t *Tracer) pausedFor() time.Duration {
+	t.turning.Lock()
+	defer t.turning.Unlock()
+	if t.pausedAt.IsZero() {
+		return t.paused
+	}
+	return t.paused + time.Since(t.pausedAt)
+}
 
 // runFor lets the programs run for a part of the time, for so long or until ctx ends. If that
 // is not always, they are paused afterwards: what is to be done then may take its time.
@@ -101,9 +108,7 @@ func (t *Tracer) runFor(ctx context.Context, d time.Duration, part float64) erro
 		if err := t.turn(bpf.Paused); err != nil {
 			return err
 		}
-		begin := time.Now()
 		wait(ctx, pauseCycle-on)
-		t.paused.Add(int64(time.Since(begin)))
 	}
 	return nil
 }

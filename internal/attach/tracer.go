@@ -73,10 +73,11 @@ type Tracer struct {
 	pids      *pidSpace
 	rows      rows
 	turning   sync.Mutex
-	stopped   bool // by Stop
+	stopped   bool          // by Stop
+	paused    time.Duration // for how long, until pausedAt
+	pausedAt  time.Time     // zero: they are not paused
 	measured  []measured
 	cut       atomic.Uint64 // records that Records has left out
-	paused    atomic.Int64  // for how long, in ns
 	read      atomic.Uint64 // records
 	taken     atomic.Uint64 // bytes of the ring buffer that records have taken, and nobody needs any more
 	userMulti func() bool   // of the host, asked once
@@ -534,6 +535,13 @@ func (t *Tracer) turn(to bpf.Switch) error {
 		return fmt.Errorf("switching the programs on or off: %w", err)
 	}
 	t.stopped = to == bpf.Off
+	switch now := time.Now(); {
+	case to == bpf.Paused && t.pausedAt.IsZero():
+		t.pausedAt = now
+	case to != bpf.Paused && !t.pausedAt.IsZero():
+		t.paused += now.Sub(t.pausedAt)
+		t.pausedAt = time.Time{}
+	}
 	return nil
 }
 
