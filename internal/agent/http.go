@@ -6,11 +6,14 @@ import (
 	"encoding/json"
 	"log"
 	"maps"
+	"net"
 	"net/http"
 	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/net/netutil"
 
 	"github.com/ksnoop/ksnoop/internal/prometheus"
 )
@@ -44,6 +47,12 @@ type health struct {
 func Server(h http.Handler, errors *log.Logger) *http.Server {
 	return &http.Server{Handler: h, ErrorLog: errors, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second, MaxHeaderBytes: 16 << 10}
 }
+
+// mostConnections is how many connections are answered at a time. Others wait: anybody on the machine may open as many as they like.
+const mostConnections = 64
+
+// Listen returns a listener with this limit.
+func Listen(l net.Listener) net.Listener { return netutil.LimitListener(l, mostConnections) }
 
 func appendMetrics(dst []byte, all []Status, version string, reloads *Reloads) []byte {
 	value := func(name string, n uint64, labels ...string) {

@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -106,4 +108,44 @@ func TestServerErrors(t *testing.T) {
 	if !strings.HasPrefix(said.String(), "ksnoop: http: panic serving ") {
 		t.Errorf("%q", said.String())
 	}
+}
+
+// TestListen: no more connections are taken than are answered at a time.
+func TestListen(t *testing.T) {
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := Listen(inner)
+	var taken atomic.Int64
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			taken.Add(1)
+			defer c.Close()
+		}
+	}()
+	for range mostConnections + 20 {
+		c, err := net.Dial("tcp", inner.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+	}
+	for taken.Load() < mostConnections {
+		time.Sleep(time.Millisecond)
+	}
+	time.Sleep(50 * time.Millisecond)
+	if n := taken.Load(); n != mostConnections {
+		t.Errorf("%d connections", n)
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	<-ended
 }

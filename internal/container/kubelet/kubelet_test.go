@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -244,6 +245,33 @@ func TestNew(t *testing.T) {
 		if got := fmt.Sprint(err); (want == "") != (err == nil) || want != "" && !strings.HasPrefix(got, want) || strings.Contains(got, "secret") {
 			t.Errorf("%q: %v, want %q", url, err, want)
 		}
+	}
+}
+
+// TestManyPods: what takes a few bytes of an answer does not take many of memory.
+func TestManyPods(t *testing.T) {
+	const many = 4 << 20
+	some := strings.TrimSuffix(strings.Repeat("{},", many), ",")
+	for name, text := range map[string]string{
+		"pods":       `{"kind":"PodList","items":[` + some + `]}`,
+		"containers": `{"kind":"PodList","items":[{"status":{"containerStatuses":[` + some + `]}}]}`,
+	} {
+		var list podList
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		err := json.Unmarshal([]byte(text), &list)
+		runtime.ReadMemStats(&after)
+		if used := after.TotalAlloc - before.TotalAlloc; err != nil || used > 10*uint64(len(text)) {
+			t.Errorf("%s: %v, %d bytes for %d", name, err, used, len(text))
+		}
+	}
+	var none podList
+	if err := json.Unmarshal([]byte(`{"kind":"PodList","items":null}`), &none); err != nil || none.Kind != "PodList" || len(none.Items) != 0 {
+		t.Errorf("no pods: %+v, %v", none, err)
+	}
+	if err := json.Unmarshal([]byte(`{"kind":"PodList","items":{}}`), &none); err == nil {
+		t.Error("pods that are no list")
 	}
 }
 
