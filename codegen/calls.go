@@ -3,8 +3,6 @@
 package codegen
 
 import (
-	"slices"
-
 	"github.com/cilium/ebpf/asm"
 
 	"github.com/ksnoop/ksnoop/bpf"
@@ -124,11 +122,6 @@ func (a *assembler) clearForKey(s *layout.Slot) {
 	for off := uint32(0); off < s.Size; off += 8 {
 		a.emit(storeZero(frameReg, int16(bpf.FrameData+int(s.Off+off))))
 	}
-}
-
-// leavesTail reports whether what the entry keeps in a slot is part of a key at return, and may not take all of its room.
-func leavesTail(p *layout.Probe, s *layout.Slot) bool {
-	return s.Size != 8 && p.Return != nil && slices.ContainsFunc(p.Return.Updates, func(u layout.Update) bool { return slices.Contains(u.Kept, s.Index) })
 }
 
 // returnProgram emits the program for the return of a call.

@@ -3,6 +3,8 @@
 package codegen
 
 import (
+	"slices"
+
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/btf"
 
@@ -120,4 +122,9 @@ func placeFunction(p *layout.Probe, t Options, phase expr.Phase, half string) bp
 	a.userStack(asm.R0)
 	a.emit(asm.Return())
 	return bpf.Subprogram{Name: bpf.FuncPlace, Args: 1, Insns: a.done()}
+}
+
+// leavesTail reports whether what the entry keeps in a slot is part of a key at return, and may not take all of its room.
+func leavesTail(p *layout.Probe, s *layout.Slot) bool {
+	return s.Size != 8 && p.Return != nil && slices.ContainsFunc(p.Return.Updates, func(u layout.Update) bool { return slices.Contains(u.Kept, s.Index) })
 }

@@ -165,3 +165,11 @@ func (c *checker) contextHint(name string) string {
 	}
 	return "the registers are" + registers
 }
+
+// otherHints say what there is here for names of other tracers that no name here takes the place of. It is never changed.
+var otherHints = map[string]string{
+	"kstack":  "the option --stack shows stacks, count()[$stack] counts by them",
+	"ustack":  "the option --ustack shows stacks, count()[$ustack] counts by them",
+	"elapsed": "bpftrace counts it from its own start; $duration is how long a call took, $time when it was made",
+	"func":    "each call is shown with its function; count()[$func] counts by it",
+}

@@ -171,14 +171,6 @@ func (c *checker) nameHint(name string, want *btf.Enum, unreadable error) string
 	return hint
 }
 
-// otherHints say what there is here for names of other tracers that no name here takes the place of. It is never changed.
-var otherHints = map[string]string{
-	"kstack":  "the option --stack shows stacks, count()[$stack] counts by them",
-	"ustack":  "the option --ustack shows stacks, count()[$ustack] counts by them",
-	"elapsed": "bpftrace counts it from its own start; $duration is how long a call took, $time when it was made",
-	"func":    "each call is shown with its function; count()[$func] counts by it",
-}
-
 // returnNames are common names for a return value, in C and in other tracers.
 var returnNames = []string{"ret", "retval", "rval", "rv", "rc", "result", "retn", "$return", "$retval", "$ret"}
 

@@ -11,9 +11,6 @@ import (
 	"runtime"
 	"strings"
 	"syscall"
-	"unsafe"
-
-	"golang.org/x/sys/unix"
 )
 
 // executor is the name that this program is run by to execute another one.
@@ -49,10 +46,4 @@ func BeExecutor(args []string) int {
 	err := syscall.Exec(args[1], args[1:], os.Environ())
 	fmt.Fprintf(os.Stderr, "ksnoop: %s: %v\n", args[1], err)
 	return statusOf(err)
-}
-
-// nameProcess gives this process its name, else it is called "exe".
-func nameProcess() {
-	name := [16]byte{0: 'k', 's', 'n', 'o', 'o', 'p'}
-	_ = unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&name)), 0, 0, 0)
 }

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -161,4 +162,10 @@ func become(uid, gid, groups string) error {
 		return err
 	}
 	return syscall.Setuid(numbers[last])
+}
+
+// nameProcess gives this process its name, else it is called "exe".
+func nameProcess() {
+	name := [16]byte{0: 'k', 's', 'n', 'o', 'o', 'p'}
+	_ = unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&name)), 0, 0, 0)
 }
