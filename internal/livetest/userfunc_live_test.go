@@ -174,6 +174,21 @@ func TestLiveUserSession(t *testing.T) {
 	}
 }
 
+// TestLiveUserSessionArguments: -A captures each kernel function's own arguments behind a function of a program, which has none.
+func TestLiveUserSessionArguments(t *testing.T) {
+	guest.Require(t)
+	file := userProgram(t)
+	out, errs, status := ksnoop(t, "trace", "-s", "none", "-A", "-S", "-T", "-e", "uprobe:"+file+":user_open", "-a", "do_sys_openat2", "-a", "do_filp_open", "-a", "path_openat", "--", file, "1")
+	if status != 0 {
+		t.Fatalf("status %d: %s", status, errs)
+	}
+	for _, want := range []string{`do_sys_openat2 .*dfd=-100 filename="/no/such/file" how=&{.*`, `do_filp_open .*dfd=-100 pathname=&{.* op=&{.*`, `path_openat .*nd=&{.* op=&{.* flags=\d+`} {
+		if !regexp.MustCompile(want).MatchString(out) {
+			t.Errorf("no %s in\n%s", want, out)
+		}
+	}
+}
+
 // TestLiveUserSessionRecursive: a function that calls itself is in a session as often as it is called, with the results
 // that user.c says: user_depth(n) returns n. What is called after it is not within it.
 func TestLiveUserSessionRecursive(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -18,7 +19,6 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf/btf"
-	"golang.org/x/sys/unix"
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
@@ -219,14 +219,12 @@ func TestWatch(t *testing.T) {
 		t.Error("we have ended")
 	default:
 	}
-	tids, leave := make(chan uint), make(chan struct{})
-	go func() {
-		runtime.LockOSThread() // for good: the thread ends with this function
-		tids <- uint(unix.Gettid())
-		<-leave
-	}()
-	tid := <-tids
-	own := uint(os.Getpid()) // the first thread
+	other := exec.Command("sleep", "1000")
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	tid := uint(other.Process.Pid) // its only thread
+	own := uint(os.Getpid())       // the first thread
 	ended, stop, err = Processes{TIDs: []uint{tid}, PIDs: []uint{own}}.Watch()
 	if err != nil {
 		t.Fatal(err)
@@ -240,7 +238,10 @@ func TestWatch(t *testing.T) {
 		t.Error("a thread that goes on has ended")
 	case <-time.After(300 * time.Millisecond):
 	}
-	close(leave)
+	if err := other.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = other.Wait() // which was killed
 	<-ended
 	select {
 	case <-both:
