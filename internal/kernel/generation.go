@@ -8,9 +8,9 @@ import "time"
 const modulesLast = time.Second
 
 // Generation returns a number that is another one when modules have come or gone: then an address may have another name. The symbols
-// are read again then.
+// are read again then, unless they are pinned: what is recorded has the names of its beginning.
 func (v *View) Generation() uint64 {
-	if v.root != nil && !v.lasting.Load() && v.ranges.Load() == nil {
+	if v.root != nil && !v.pinned.Load() && v.ranges.Load() == nil {
 		v.renewIfChanged()
 	}
 	return v.generation.Load()
@@ -27,9 +27,7 @@ func (v *View) renewIfChanged() {
 		return
 	}
 	if there := v.loadedModules(); there != "" && there != read.modules {
-		if !v.Renew() { // it is pinned
-			v.setSymbols(v.readSymbols)
-		}
+		v.Renew()
 		v.generation.Add(1)
 	}
 }

@@ -96,7 +96,7 @@ func TestRenew(t *testing.T) {
 		t.Error("there is nothing to renew")
 	}
 	named("bpf_trampoline_1")
-	v.Pin(later("bpf_trampoline_2").Data, true)
+	v.Pin(later("bpf_trampoline_2").Data)
 	if v.Renew() {
 		t.Error("symbols were renewed that should stay")
 	}

@@ -11,21 +11,15 @@ import (
 	"sync"
 )
 
-// recordedSymbols are symbols as a recording has them: each with the addresses that it was
+// symbolRanges are symbols as a recording has them: each with the addresses that it was
 // found for, and only those that an address in the records belongs to. An address outside
 // of them has no name, whatever lies around it.
-type recordedSymbols struct {
-	mu      sync.Mutex
-	vmlinux symbolRanges
-	modules symbolRanges // those that there are now
-	count   int          // of all that there ever were
-}
-
-// symbolRanges are symbols that do not overlap.
 type symbolRanges struct {
+	mu sync.Mutex
 	// runs are sorted by address, and each is at least twice as long as the next one.
 	// Adding a symbol to n others takes log n steps, however they come.
-	runs [][]symbolRange
+	runs  [][]symbolRange
+	count int
 }
 
 type symbolRange struct {
@@ -33,24 +27,16 @@ type symbolRange struct {
 	name, module string
 }
 
-// ModulesChanged is a line for AddSymbols: modules have come or gone, and the symbols before it that are of modules hold no more.
-const ModulesChanged = "-\n"
-
 // AddSymbols makes a view name addresses by the symbols in text, and those that were added
-// before, instead of /proc/kallsyms. Each line is as AppendSymbol writes it, or ModulesChanged. There may be
+// before, instead of /proc/kallsyms. Each line is as AppendSymbol writes it. There may be
 // MaxSymbols in all; they take some 60 bytes each, and text.
 func (v *View) AddSymbols(text string) error {
-	v.ranges.CompareAndSwap(nil, &recordedSymbols{})
+	v.ranges.CompareAndSwap(nil, &symbolRanges{})
 	r := v.ranges.Load()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var vmlinux, modules []symbolRange
+	var run []symbolRange
 	for line := range strings.Lines(text) {
-		if line == ModulesChanged {
-			r.modules, modules = symbolRanges{}, nil
-			v.generation.Add(1)
-			continue
-		}
 		s, ok := parseRange(strings.TrimSuffix(line, "\n"))
 		switch {
 		case !ok:
@@ -58,18 +44,13 @@ func (v *View) AddSymbols(text string) error {
 		case r.count == MaxSymbols:
 			return fmt.Errorf("it has more than %d symbols", MaxSymbols)
 		}
-		ranges, run := &r.vmlinux, &vmlinux
-		if s.module != "" {
-			ranges, run = &r.modules, &modules
-		}
-		if known, ok := ranges.lookup(s.start); ok && *known == s {
+		if known, ok := r.lookup(s.start); ok && *known == s {
 			continue // another recording of the same run has it
 		}
-		*run = append(*run, s)
+		run = append(run, s)
 		r.count++
 	}
-	r.vmlinux.add(vmlinux)
-	r.modules.add(modules)
+	r.add(run)
 	return nil
 }
 
@@ -108,11 +89,8 @@ func parseRange(line string) (r symbolRange, ok bool) {
 
 func compareRanges(a, b symbolRange) int { return cmp.Compare(a.start, b.start) }
 
-// add adds a run, of which nothing may be sorted.
+// add adds a run, of which nothing may be sorted. The caller holds the lock.
 func (r *symbolRanges) add(run []symbolRange) {
-	if len(run) == 0 {
-		return
-	}
 	slices.SortStableFunc(run, compareRanges)
 	for len(r.runs) > 0 {
 		last := r.runs[len(r.runs)-1]
@@ -139,20 +117,17 @@ func merge(a, b []symbolRange) []symbolRange {
 }
 
 // find returns the symbol whose range an address lies in.
-func (r *recordedSymbols) find(addr uint64) (Symbol, bool) {
+func (r *symbolRanges) find(addr uint64) (Symbol, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s, ok := r.vmlinux.lookup(addr)
-	if !ok {
-		s, ok = r.modules.lookup(addr)
-	}
+	s, ok := r.lookup(addr)
 	if !ok {
 		return Symbol{}, false
 	}
 	return Symbol{Name: s.name, Module: s.module, Addr: s.start, Offset: addr - s.start, Size: s.size}, true
 }
 
-// lookup returns the symbol whose range an address lies in.
+// lookup is find for a caller that holds the lock.
 func (r *symbolRanges) lookup(addr uint64) (*symbolRange, bool) {
 	for _, run := range r.runs {
 		i, found := slices.BinarySearchFunc(run, addr, func(s symbolRange, addr uint64) int { return cmp.Compare(s.start, addr) })

@@ -52,35 +52,8 @@ func TestAddSymbols(t *testing.T) {
 	if s, ok := v.Symbol(0xffffffff80ffffff); ok {
 		t.Errorf("before all symbols: %v", s)
 	}
-	if runs := v.ranges.Load().vmlinux.runs; len(runs) > 11 || !slices.IsSortedFunc(runs, func(a, b []symbolRange) int { return len(b) - len(a) }) {
+	if runs := v.ranges.Load().runs; len(runs) > 11 || !slices.IsSortedFunc(runs, func(a, b []symbolRange) int { return len(b) - len(a) }) {
 		t.Errorf("%d runs", len(runs))
-	}
-}
-
-// TestModulesChanged: when modules have come or gone, what a recording had of modules holds no more.
-func TestModulesChanged(t *testing.T) {
-	v := Open(fstest.MapFS{})
-	shows := func(addr uint64, want string) {
-		t.Helper()
-		if s, ok := v.Symbol(addr); s.Name != want || ok != (want != "") {
-			t.Errorf("%#x: %q, want %q", addr, s.Name, want)
-		}
-	}
-	add := func(lines ...string) {
-		t.Helper()
-		if err := v.AddSymbols(strings.Join(lines, "")); err != nil {
-			t.Fatal(err)
-		}
-	}
-	add("1000 100 vmlinux\n", "8000 1000 old\t[a]\n")
-	before := v.Generation()
-	shows(0x8800, "old")
-	add("8700 10 lost\t[a]\n", ModulesChanged, "7f00 1000 new\t[b]\n")
-	shows(0x1010, "vmlinux")
-	shows(0x8800, "new")
-	shows(0x8f00, "")
-	if v.Generation() == before {
-		t.Error("it is still the same generation")
 	}
 }
 

@@ -271,11 +271,10 @@ func (v *View) Renew() bool {
 	return true
 }
 
-// Pin makes text stand for /proc/kallsyms from now on, whatever the file becomes, until modules come or go, or for good. The View
+// Pin makes text stand for /proc/kallsyms from now on, whatever the file becomes. The View
 // keeps text.
-func (v *View) Pin(text []byte, forGood bool) {
+func (v *View) Pin(text []byte) {
 	v.pinned.Store(true)
-	v.lasting.Store(forGood)
 	v.before.Store(nil)
 	v.setSymbols(func() (*symbolTable, error) { return parseSymbols(bytes.NewReader(text), nil) })
 }

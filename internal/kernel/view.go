@@ -33,8 +33,7 @@ type View struct {
 
 	table       atomic.Pointer[symbolSource] // see symbols
 	before      atomic.Pointer[symbolSource] // nil, or what table was before Renew; see functions
-	pinned      atomic.Bool                  // do not read the table again, unless modules come or go
-	lasting     atomic.Bool                  // not even then
+	pinned      atomic.Bool                  // do not read the table again
 	scanned     atomic.Bool                  // see symbolsNamed
 	search      SymbolSearch
 	traceable   func() (*traceableSet, error)
@@ -51,7 +50,7 @@ type View struct {
 
 	macroValues macroValues
 	sought      soughtNames
-	ranges      atomic.Pointer[recordedSymbols] // in place of table; nil if there are none
+	ranges      atomic.Pointer[symbolRanges] // in place of table; nil if there are none
 
 	generation atomic.Uint64
 	opened     time.Time

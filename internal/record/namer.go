@@ -5,7 +5,6 @@ package record
 import (
 	"bytes"
 	"encoding/binary"
-	"maps"
 
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
@@ -16,43 +15,24 @@ import (
 // be an address, wherever they begin.
 type namer struct {
 	view *kernel.View
-	plan *plan.Plan
 	text []byte // lines of symbols that are not recorded yet
-	// known has the addresses at which recorded symbols begin, and whether they are of a module.
-	known      map[uint64]bool
-	generation uint64 // of the kernel's modules, for which known holds
+	// known has the addresses at which recorded symbols begin.
+	known map[uint64]struct{}
 	// recent has addresses that were looked up.
 	recent [1 << recentBits]uint64
 }
 
 const recentBits = 12
 
-// newNamer returns a namer. The first symbols are those of the places where p is attached. before is that of the part before, or nil.
-func newNamer(view *kernel.View, p *plan.Plan, before *namer) *namer {
-	n := &namer{view: view, plan: p, known: make(map[uint64]bool), generation: view.Generation()}
-	if before != nil {
-		n.generation = before.generation // what changed since is told with the next record
-	}
-	n.places()
-	return n
-}
-
-// places adds the symbols of the places where the plan is attached.
-func (n *namer) places() {
-	for _, probe := range n.plan.Probes {
-		if s, ok := n.view.Symbol(probe.Func.Addr + probe.Hook.Offset); ok {
+// newNamer returns a namer. The first symbols are those of the places where p is attached.
+func newNamer(view *kernel.View, p *plan.Plan) *namer {
+	n := &namer{view: view, known: make(map[uint64]struct{})}
+	for _, probe := range p.Probes {
+		if s, ok := view.Symbol(probe.Func.Addr + probe.Hook.Offset); ok {
 			n.keep(s)
 		}
 	}
-}
-
-// renew takes note of modules that have come or gone: what was recorded of modules holds no more.
-func (n *namer) renew(generation uint64) {
-	n.generation = generation
-	n.text = append(n.text, kernel.ModulesChanged...)
-	maps.DeleteFunc(n.known, func(_ uint64, ofModule bool) bool { return ofModule })
-	clear(n.recent[:])
-	n.places()
+	return n
 }
 
 // highest are the uppermost bytes of every address of code and data of the kernel and its
@@ -61,9 +41,6 @@ var highest = []byte{0xff, 0xff}
 
 // scan looks for addresses in a record.
 func (n *namer) scan(raw []byte) {
-	if now := n.view.Generation(); now != n.generation {
-		n.renew(now)
-	}
 	const before = 8 - 2 // bytes of an address before the highest
 	for at := before; at < len(raw); at++ {
 		next := bytes.Index(raw[at:], highest)
@@ -98,7 +75,7 @@ func (n *namer) keep(s kernel.Symbol) {
 	if _, ok := n.known[s.Addr]; ok {
 		return
 	}
-	n.known[s.Addr] = s.Module != ""
+	n.known[s.Addr] = struct{}{}
 	if _, ok := n.view.Symbol(s.Addr + 1); !ok {
 		s.Size = 1 // a table of kallsyms, which names nothing behind its beginning
 	}

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"slices"
@@ -144,7 +143,7 @@ func TestMethodChanges(t *testing.T) {
 }
 
 // Attaching adds symbols. From NewWriter on addresses have the names that the
-// recording gives them, whatever was read before or is attached later.
+// recording gives them, whatever was read before or happens later.
 func TestSymbolsOfRecording(t *testing.T) {
 	const first, addr = "ffffffffc0001000 t ftrace_trampoline\t[__builtin__ftrace]\n", 0xffffffffc0002010
 	set := func(f *fixture, text string) {
@@ -177,61 +176,6 @@ func TestSymbolsOfRecording(t *testing.T) {
 			t.Errorf("%s: %#x is in %q", what, uint64(addr), s.Name)
 		}
 	}
-}
-
-// TestModulesOfRecording: a module may be loaded where another one was. Each record has the names of its time, also in the next part.
-func TestModulesOfRecording(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const addr = 0xffffffffc0001010
-		f := newFixture(t, layout.MethodAuto, "vfs_read")
-		root := f.source.Root.(fstest.MapFS)
-		loaded := func(module, symbol string, at uint64) {
-			root["proc/modules"] = &fstest.MapFile{Data: fmt.Appendf(nil, "%s 4096 0 - Live 0xffffffffc0001000\n", module)}
-			root["proc/kallsyms"] = &fstest.MapFile{Data: fmt.Appendf(nil, "ffffffff81000000 T _stext\n%x t %s\t[%s]\n", at, symbol, module)}
-			time.Sleep(2 * time.Second)
-		}
-		f.records(1)
-		raw := binary.LittleEndian.AppendUint64(f.raw[0], addr)
-		loaded("a", "one", addr-0x10)
-		f.source.View.Symbol(addr)
-		var b bytes.Buffer
-		w, err := NewWriter(&b, f.source, f.plan)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, next := range []func(){func() {}, func() { loaded("b", "two", addr-8) }, func() { loaded("c", "three", addr-0x10) }} {
-			next()
-			if err := w.Append(raw); err != nil {
-				t.Fatal(err)
-			}
-			w.flushLate()
-		}
-		if err := w.End(lostInTest); err != nil {
-			t.Fatal(err)
-		}
-		r, err := NewReader(&b)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var names []string
-		for _, err := range r.Records() {
-			if err != nil {
-				t.Fatal(err)
-			}
-			s, _ := r.Kernel().Symbol(addr)
-			names = append(names, fmt.Sprintf("%s+%d", s.Name, s.Offset))
-		}
-		if want := []string{"one+16", "two+8", "three+16"}; !slices.Equal(names, want) {
-			t.Errorf("%v, want %v", names, want)
-		}
-		before := newNamer(f.source.View, f.plan, nil)
-		before.generation--
-		part := newNamer(f.source.View, f.plan, before)
-		part.text = nil
-		if part.scan(raw); !strings.HasPrefix(string(part.text), kernel.ModulesChanged) {
-			t.Errorf("the next part says %q", part.text)
-		}
-	})
 }
 
 // However a recording is cut, all of its records that are whole are read, and

@@ -50,15 +50,15 @@ func (s *Source) info(p *plan.Plan) Info {
 	return Info{Arch: s.Arch, Writer: s.Writer, Header: bpf.EventSize, Sessions: s.Sessions.sized(), Redact: p.Redact, Owner: p.Owner, Origin: s.Origin.bounded()}
 }
 
-// pinSymbols makes the kernel's symbols of this moment those of s.View, until modules come or go, which is recorded unless all symbols are.
-// It returns them; nil if the kernel has none.
+// pinSymbols makes the kernel's symbols of this moment those of s.View. It returns them;
+// nil if the kernel has none.
 func (s *Source) pinSymbols() ([]byte, error) {
 	t := make(fileTree)
 	if err := t.add(s.Root, symbolFile); err != nil {
 		return nil, err
 	}
 	if text := t[symbolFile]; text != nil {
-		s.View.Pin(text, s.Full)
+		s.View.Pin(text)
 	}
 	return t[symbolFile], nil
 }

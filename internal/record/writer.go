@@ -56,7 +56,7 @@ type Writer struct {
 // NewWriter starts a recording for p as it is attached, and writes what is known of the
 // kernel. w is written to block by block and needs no buffer.
 //
-// From then on, s.View names addresses by the symbols that the kernel has now, or has when modules come or go. A live print
+// From then on, s.View names addresses by the symbols that the kernel has now. A live print
 // and a later replay therefore show the same.
 func NewWriter(w io.Writer, s Source, p *plan.Plan) (*Writer, error) { return newWriter(w, s, p, nil) }
 
@@ -123,9 +123,9 @@ func packed(files fileTree, probes []probe) ([]byte, error) {
 
 // begin writes all that comes before records.
 func (w *Writer) begin(to io.Writer) error {
-	w.cgroups, w.users, w.records = newCgroupNamer(&w.source, w.plan), newUserNamer(&w.source, w.plan), w.queued
+	w.names, w.cgroups, w.users, w.records = nil, newCgroupNamer(&w.source, w.plan), newUserNamer(&w.source, w.plan), w.queued
 	if !w.source.Full {
-		w.names = newNamer(w.source.View, w.plan, w.names)
+		w.names = newNamer(w.source.View, w.plan)
 	}
 	w.info.Boot, w.begun = w.booted(), time.Now()
 	var err error

@@ -124,12 +124,12 @@ func (d *DebugInfo) Renew() {
 		return
 	}
 	for name, info := range d.modules {
+		if d.textOf(name) == d.texts[name] {
+			continue
+		}
 		if info != nil {
-			if d.textOf(name) == d.texts[name] {
-				continue
-			}
 			if err := errors.Join(info.Err(), info.Close()); err != nil {
-				d.errs = append(d.errs, err)
+				d.errs = append(d.errs, fmt.Errorf("module %s: %w", name, err))
 			}
 		}
 		delete(d.modules, name)
