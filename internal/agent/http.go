@@ -49,7 +49,7 @@ func Server(h http.Handler, errors *log.Logger) *http.Server {
 }
 
 // mostConnections is how many connections are answered at a time. Others wait: anybody on the machine may open as many as they like.
-const mostConnections = 64
+const mostConnections = 1024
 
 // Listen returns a listener with this limit.
 func Listen(l net.Listener) net.Listener { return netutil.LimitListener(l, mostConnections) }

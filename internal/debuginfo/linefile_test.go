@@ -60,7 +60,7 @@ func TestLongPaths(t *testing.T) {
 			}
 			frames := info.Lookup(nil, s.Value)
 			if len(frames) != 1 || frames[0].File != want {
-				t.Fatalf("%s: %d frames, %.20q…, want %.20q…", s.Name, len(frames), frames[0].File, want)
+				t.Fatalf("%s: %.80v…, want %.20q…", s.Name, frames, want)
 			}
 			found++
 		}

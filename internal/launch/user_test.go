@@ -136,11 +136,13 @@ func TestStartAsUserSetID(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
-	for d := dir; d != "/" && d != "/tmp"; d = filepath.Dir(d) { // for somebody else
-		if err := os.Chmod(d, 0o755); err != nil {
-			t.Fatal(err)
-		}
+	dir, err := os.MkdirTemp("", "setid")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	if err := os.Chmod(dir, 0o755); err != nil { // for somebody else
+		t.Fatal(err)
 	}
 	file := filepath.Join(dir, "id")
 	if err := os.WriteFile(file, data, 0o755); err != nil {
@@ -154,7 +156,7 @@ func TestStartAsUserSetID(t *testing.T) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &as.credential}
 	want, err := cmd.Output()
 	if err != nil {
-		t.Fatal(err)
+		t.Skipf("somebody else cannot execute a file there: %v", err)
 	}
 	if string(want) != "0\n" {
 		t.Skipf("set-user-ID bits have no effect here: %s", want)

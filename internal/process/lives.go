@@ -459,6 +459,9 @@ func (l *lives) compare(pid uint32) {
 	switch {
 	case err == nil || cut:
 		delete(l.doubts.slow, pid)
+		if known {
+			last.denied = false
+		}
 	case hopeless(err):
 		if known {
 			last.denied = errors.Is(err, fs.ErrPermission)

@@ -75,11 +75,12 @@ type moment struct {
 	time uint64
 }
 
-// A lifeLines is what the recording has of a life: how many lines, and Unnamed and Refused of the last one.
+// A lifeLines is what the recording has of a life: how many lines about it, and Unnamed and Refused of the last one.
 type lifeLines struct {
 	lines   int
 	unnamed uint64
 	refused refused
+	mapped  bool // it has a mapping
 }
 
 // A recordedMapping is one that the recording has.
@@ -133,6 +134,9 @@ func (r *Recorder) Append(dst []byte, e *bpf.Event, stack []bpf.UserFrame) []byt
 				continue
 			}
 			r.mapped[key] = number
+			lines := r.lives[of]
+			lines.mapped = true
+			r.lives[of] = lines
 		}
 		frame := recordedFrame{number, n.offset, f.Exact()}
 		if _, known := r.framed[frame]; known || r.full() {
@@ -158,7 +162,9 @@ const (
 // If there is no room, all addresses have no names from then on.
 func (r *Recorder) appendLife(dst []byte, of moment, unnamed uint64, refused refused) []byte {
 	was, known := r.lives[of]
-	refused.merge(was.refused)
+	if refused.merge(was.refused); !was.mapped { // there is nothing that it hides
+		refused = was.refused
+	}
 	if was.lines >= mostOfLife {
 		if was.unnamed != 0 && (unnamed == 0 || unnamed > was.unnamed) {
 			unnamed = was.unnamed
@@ -173,12 +179,16 @@ func (r *Recorder) appendLife(dst []byte, of moment, unnamed uint64, refused ref
 	l := line{PID: of.pid, Life: of.time, Unnamed: unnamed, Refused: refused}
 	if r.changes++; r.changes == mostChanges {
 		r.silent = true
-		l = line{Silent: max(of.time, 1)}
-		if refused == was.refused {
-			l.Silent = max(l.Silent, unnamed)
+		since := of.time
+		switch {
+		case known && refused == was.refused:
+			since = cmp.Or(unnamed, was.unnamed)
+		case known && unnamed == was.unnamed:
+			since = refused.First
 		}
+		l = line{Silent: max(since, 1)}
 	}
-	r.lives[of] = lifeLines{was.lines + 1, unnamed, refused}
+	r.lives[of] = lifeLines{was.lines + 1, unnamed, refused, was.mapped}
 	text, _ := json.Marshal(&l) // of numbers that does not fail
 	return append(append(dst, text...), '\n')
 }
@@ -295,11 +305,18 @@ func (r *Recorded) addLife(pid uint32, life recordedLife, again bool) {
 		life.missing = own[i].missing
 		own[i] = life
 	case known:
-		own[i].missing.merge(life.missing)
 	case len(own) < mostMapped && r.room(size):
 		r.lives[pid] = slices.Insert(own, i, life)
 	default: // or it would have the names of the one before
 		r.silence(max(life.from, 1))
+	}
+}
+
+// misses takes note of a mapping of a life that there is no room for. If nothing is known of the life, there is nothing that it hides.
+func (r *Recorded) misses(pid uint32, from uint64, mapping refused) {
+	own := r.lives[pid]
+	if i, known := slices.BinarySearchFunc(own, from, func(l recordedLife, from uint64) int { return cmp.Compare(l.from, from) }); known {
+		own[i].missing.merge(mapping)
 	}
 }
 
@@ -336,7 +353,7 @@ func (r *Recorded) addMapping(l line, size int) {
 	if !known {
 		of := moment{l.PID, l.Life}
 		if len(r.of[of]) >= mostMapped || !r.room(size) {
-			r.addLife(l.PID, recordedLife{from: l.Life, missing: refused{l.Start, l.End, l.Since, l.Since}}, false)
+			r.misses(l.PID, l.Life, refused{l.Start, l.End, l.Since, l.Since})
 			return
 		}
 		r.addLife(l.PID, recordedLife{from: l.Life}, false) // recordings of older versions have no lines about lives

@@ -49,8 +49,12 @@ func (p Processes) Watch() (ended <-chan struct{}, stop func(), err error) {
 		}
 		ends, stops = append(ends, end), append(stops, s)
 	}
+	proc := fs.FS(nil)
+	if process.NumberingOf(os.DirFS("/"), os.Getpid()) == process.NumberedOurs {
+		proc = os.DirFS("/proc")
+	}
 	for _, tid := range p.TIDs {
-		if !threadThere(tid) {
+		if !threadThere(proc, tid) {
 			stop()
 			return nil, nil, fmt.Errorf("there is no thread %d", tid)
 		}
@@ -71,20 +75,30 @@ func (p Processes) Watch() (ended <-chan struct{}, stop func(), err error) {
 	if len(p.TIDs) > 0 {
 		given := make(chan struct{})
 		stops = append(stops, func() error { close(given); return nil })
-		go watchThreads(p.TIDs, given, end)
+		go watchThreads(proc, p.TIDs, given, end)
 	}
 	return all, stop, nil
 }
 
-// threadThere reports whether there is a thread of a number.
-func threadThere(tid uint) bool {
-	_, err := unix.Getpgid(int(tid))
-	return tid == 0 || err == nil // idle tasks never end
+// threadThere reports whether there is a thread of a number that has not ended. proc has the threads by these numbers, or is nil.
+func threadThere(proc fs.FS, tid uint) bool {
+	if tid == 0 {
+		return true // idle tasks never end
+	}
+	if _, err := unix.Getpgid(int(tid)); err != nil {
+		return false
+	}
+	if proc == nil {
+		return true
+	}
+	stat, err := fs.ReadFile(proc, strconv.FormatUint(uint64(tid), 10)+"/stat")
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	return err != nil || len(fields) == 0 || fields[0][0] != 'Z' && fields[0][0] != 'X' // whose status nobody has asked for yet
 }
 
 // watchThreads calls end when all of some threads have ended, unless it was given up. Before Linux 6.9 nothing tells of the end of a
 // thread that somebody has not made.
-func watchThreads(tids []uint, given <-chan struct{}, end func()) {
+func watchThreads(proc fs.FS, tids []uint, given <-chan struct{}, end func()) {
 	const often = 200 * time.Millisecond
 	tick := time.NewTicker(often)
 	defer tick.Stop()
@@ -94,7 +108,7 @@ func watchThreads(tids []uint, given <-chan struct{}, end func()) {
 			return
 		case <-tick.C:
 		}
-		left = slices.DeleteFunc(left, func(tid uint) bool { return !threadThere(tid) }) // its number may be another one's later
+		left = slices.DeleteFunc(left, func(tid uint) bool { return !threadThere(proc, tid) }) // its number may be another one's later
 	}
 	end()
 }

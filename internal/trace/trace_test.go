@@ -241,8 +241,8 @@ func TestWatch(t *testing.T) {
 	if err := other.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = other.Wait() // which was killed
-	<-ended
+	<-ended // though nobody has asked for its status
+	_ = other.Wait()
 	select {
 	case <-both:
 		t.Error("another thread goes on")
