@@ -93,22 +93,28 @@ func TestDescriptors(t *testing.T) {
 	}
 	defer unix.Close(passed)
 
-	list := filepath.Join(dir, "list")
-	c, err := Start(nil, []string{"sh", "-c", "ls -l /proc/self/fd > " + list})
-	if err != nil {
-		t.Fatal(err)
+	users := []*User{nil}
+	if os.Geteuid() == 0 {
+		users = append(users, &User{"root", syscall.Credential{}})
 	}
-	c.Continue()
-	if status, err := Status(<-c.Done()); status != 0 || err != nil {
-		t.Fatalf("status %d, %v", status, err)
-	}
-	text, err := os.ReadFile(list)
-	if err != nil || !strings.Contains(string(text), fmt.Sprintf(" %d -> %s\n", passed, filepath.Join(dir, "passed"))) {
-		t.Errorf("what is passed on is missing, %v:\n%s", err, text)
-	}
-	for link := range links {
-		if strings.Contains(string(text), " -> "+link+"\n") {
-			t.Errorf("the command has our %s:\n%s", link, text)
+	for _, as := range users {
+		list := filepath.Join(dir, "list")
+		c, err := Start(as, []string{"sh", "-c", "ls -l /proc/self/fd > " + list})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Continue()
+		if status, err := Status(<-c.Done()); status != 0 || err != nil {
+			t.Fatalf("status %d, %v", status, err)
+		}
+		text, err := os.ReadFile(list)
+		if err != nil || !strings.Contains(string(text), fmt.Sprintf(" %d -> %s\n", passed, filepath.Join(dir, "passed"))) {
+			t.Errorf("what is passed on is missing, %v:\n%s", err, text)
+		}
+		for link := range links {
+			if strings.Contains(string(text), " -> "+link+"\n") {
+				t.Errorf("the command has our %s:\n%s", link, text)
+			}
 		}
 	}
 }

@@ -21,12 +21,6 @@ import (
 // becomer is the name that this program is run by to become another user, and then to execute a program.
 const becomer = "ksnoop-becoming"
 
-// Descriptors of a becomer.
-const (
-	tellFD = 3 // it tells its thread here, and why it could not execute the program
-	waitFD = 4 // it goes on when it reads something here
-)
-
 // errNotSeized says that a becomer may not be traced. It has executed nothing.
 var errNotSeized = errors.New("not permitted to trace it")
 
@@ -39,7 +33,7 @@ func becoming(as *User, cmd *exec.Cmd) *exec.Cmd {
 		groups[i] = strconv.FormatUint(uint64(g), 10)
 	}
 	c := exec.Command("/proc/self/exe")
-	c.Args = append([]string{becomer, fmt.Sprint(as.credential.Uid), fmt.Sprint(as.credential.Gid), strings.Join(groups, ","), cmd.Path}, cmd.Args...)
+	c.Args = append([]string{becomer, "", fmt.Sprint(as.credential.Uid), fmt.Sprint(as.credential.Gid), strings.Join(groups, ","), cmd.Path}, cmd.Args...)
 	c.Stdin, c.Stdout, c.Stderr = cmd.Stdin, cmd.Stdout, cmd.Stderr
 	return c
 }
@@ -57,12 +51,16 @@ func seize(cmd *exec.Cmd, path string) error {
 		return errors.Join(err, tell.Close())
 	}
 	defer goOn.Close()
-	cmd.ExtraFiles = []*os.File{tell, wait}
+	const first = 3 // of ExtraFiles
+	passed := inherited(first)
+	cmd.Args[1] = strconv.Itoa(first + len(passed))
+	cmd.ExtraFiles = append(passed, tell, wait)
 	err = cmd.Start()
-	tell.Close()
-	wait.Close()
+	for _, f := range cmd.ExtraFiles {
+		f.Close() // nil has none
+	}
 	if err != nil {
-		return err
+		return fmt.Errorf("starting this program once more: %v", err) // it is not the command that cannot be executed
 	}
 	var tid uint32
 	if err := binary.Read(told, binary.NativeEndian, &tid); err != nil {
@@ -78,6 +76,28 @@ func seize(cmd *exec.Cmd, path string) error {
 		return errors.Join(err, cmd.Process.Kill())
 	}
 	return untilExecuted(pid, path, told)
+}
+
+// inherited returns copies of the descriptors from a number on that are for any program that is executed, in order; nil for others.
+func inherited(from int) (files []*os.File) {
+	entries, _ := os.ReadDir("/proc/self/fd") // without /proc there are none
+	for _, e := range entries {
+		fd, err := strconv.Atoi(e.Name())
+		if err != nil || fd < from {
+			continue
+		}
+		flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
+		if err != nil || flags&unix.FD_CLOEXEC != 0 {
+			continue
+		}
+		if copied, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, from); err == nil {
+			for len(files) <= fd-from {
+				files = append(files, nil)
+			}
+			files[fd-from] = os.NewFile(uintptr(copied), e.Name())
+		}
+	}
+	return files
 }
 
 // untilExecuted waits until a becomer has executed the program.
@@ -110,7 +130,7 @@ func untilExecuted(pid int, path string, told *os.File) error {
 }
 
 // IsBecomer reports whether this process is a becomer, by its arguments.
-func IsBecomer(args []string) bool { return len(args) > 5 && args[0] == becomer }
+func IsBecomer(args []string) bool { return len(args) > 6 && args[0] == becomer }
 
 // A becomer executes the program in its first thread, whose number the process keeps: Go's main function begins there if it is locked.
 func init() {
@@ -122,6 +142,11 @@ func init() {
 // BeBecomer becomes the user that the arguments of a becomer name, and executes the program. If that fails, it returns an exit status.
 func BeBecomer(args []string) int {
 	nameProcess()
+	tellFD, err := strconv.Atoi(args[1]) // to tell its thread, and why it could not execute the program
+	if err != nil {
+		return notExecuted
+	}
+	waitFD := tellFD + 1 // it goes on when it reads something here
 	unix.CloseOnExec(tellFD)
 	unix.CloseOnExec(waitFD)
 	tell := func(n uint32) bool {
@@ -134,9 +159,8 @@ func BeBecomer(args []string) int {
 	if n, err := unix.Read(waitFD, make([]byte, 1)); n != 1 || err != nil {
 		return notExecuted // whoever has started it is gone
 	}
-	err := become(args[1], args[2], args[3])
-	if err == nil {
-		err = syscall.Exec(args[4], args[5:], os.Environ())
+	if err = become(args[2], args[3], args[4]); err == nil {
+		err = syscall.Exec(args[5], args[6:], os.Environ())
 	}
 	errno := syscall.EINVAL
 	_ = errors.As(err, &errno)
