@@ -174,8 +174,8 @@ func TestLiveUserSession(t *testing.T) {
 	}
 }
 
-// TestLiveUserSessionArguments: -A captures each kernel function's own arguments behind a function of a program, which has none.
-func TestLiveUserSessionArguments(t *testing.T) {
+// TestLiveUserSessionCaptures: -A captures each kernel function's own arguments behind a function of a program, which has none.
+func TestLiveUserSessionCaptures(t *testing.T) {
 	guest.Require(t)
 	file := userProgram(t)
 	out, errs, status := ksnoop(t, "trace", "-s", "none", "-A", "-S", "-T", "-e", "uprobe:"+file+":user_open", "-a", "do_sys_openat2", "-a", "do_filp_open", "-a", "path_openat", "--", file, "1")

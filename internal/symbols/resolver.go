@@ -43,7 +43,7 @@ func New(view *kernel.View, source Source, level Level) *Resolver {
 	if source == nil {
 		level = LevelNone
 	}
-	return &Resolver{kernel: view, source: source, level: level, cache: map[request][]Frame{}, generation: view.Generation(), reload: 1}
+	return &Resolver{kernel: view, source: source, level: level, cache: map[request][]Frame{}, reload: 1}
 }
 
 // Frames appends the functions at an address, innermost inlined one first. The last is the
