@@ -159,7 +159,7 @@ func TestLiveProcesses(t *testing.T) {
 		{args: []string{"-p", pid(0), "-p", pid(2)}, want: 5, ends: true},
 		{args: []string{"-p", pid(0) + "," + pid(1), "-P", pid(1)}, want: 1, ends: true},
 		{args: []string{"--uid", "65534"}, want: 4},
-		{args: []string{"-t", pid(1)}, want: 2},
+		{args: []string{"-t", pid(1)}, want: 2, ends: true},
 		{args: []string{"--cgroup", "/a"}, want: 2}, // as events have it
 	}
 	for i := range traces {

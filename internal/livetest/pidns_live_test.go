@@ -134,7 +134,7 @@ func TestLivePIDNamespace(t *testing.T) {
 	}{
 		{args: []string{"-p", one.pid, spec}, want: []string{in(one)}, ends: true},
 		{args: []string{"-p", two.pid, spec}, stale: true, want: twice(in(two)), ends: true},
-		{args: []string{"-t", two.pid, spec}, want: twice(in(two))},
+		{args: []string{"-t", two.pid, spec}, want: twice(in(two)), ends: true},
 		{args: []string{"-P", one.pid, spec}, stale: true, want: append(twice(in(two)), outside...)},
 		{args: []string{"vfs_read(count == 37, $pid == " + two.pid + ", $tid == " + two.pid + ")"}, want: twice(in(two))},
 		{args: []string{"-p", one.pid, "-e", spec, "-S", "-s", "none", "--stats"}, want: []string{one.pid + "/" + one.pid + " (host " + one.host + "/" + one.host + ")"}, ends: true},
