@@ -13,6 +13,8 @@
 #define HARDIRQ_UNIT 0x10000
 #define NMI_UNIT 0x100000
 #define IRQ_COUNT_MASK 0xf
+#define HARDIRQ_MASK (HARDIRQ_UNIT * IRQ_COUNT_MASK)
+#define NMI_MASK (NMI_UNIT * IRQ_COUNT_MASK)
 
 // Set before loading.
 const volatile struct task_filter filter;

@@ -7,13 +7,11 @@
 #ifndef KSNOOP_SESSION_OPEN_H
 #define KSNOOP_SESSION_OPEN_H
 
-enum { HARDIRQ_MASK = 0x000f0000 };
-
 // context returns which interrupts are being served, as bits of the preemption count:
 // non-maskable, hard and soft ones. It is 0 while a thread runs.
 static __always_inline __u32 context(void)
 {
-	return ks_preempt_count() & (0x00f00000 | HARDIRQ_MASK | 0x00000100);
+	return ks_preempt_count() & (NMI_MASK | HARDIRQ_MASK | SERVING_SOFTIRQ);
 }
 
 // context_below returns the context that a probe inside a function is hit in. A breakpoint
@@ -23,7 +21,7 @@ static __always_inline __u32 context_below(void)
 {
 	__u32 in = context();
 
-	return in & 0x00f00000 ? in - NMI_UNIT - HARDIRQ_UNIT : in;
+	return in & NMI_MASK ? in - NMI_UNIT - HARDIRQ_UNIT : in;
 }
 
 // interrupt_slot returns the slot behind the pool that the soft or the hard interrupts of this CPU have.
@@ -39,7 +37,7 @@ static __always_inline struct session *session_of(__u32 context)
 {
 	if (!context)
 		return session_of_task(bpf_get_current_task());
-	return context & 0x00f00000 ? 0 : session_at(interrupt_slot(context));
+	return context & NMI_MASK ? 0 : session_at(interrupt_slot(context));
 }
 
 // allowed reports whether the filters let the current task open a session.

@@ -299,7 +299,7 @@ func (r *Recorded) silence(from uint64) {
 func (r *Recorded) addLife(pid uint32, life recordedLife, again bool) {
 	const size = 128 // in memory, about
 	own := r.lives[pid]
-	i, known := slices.BinarySearchFunc(own, life.from, func(l recordedLife, from uint64) int { return cmp.Compare(l.from, from) })
+	i, known := lifeFrom(own, life.from)
 	switch {
 	case known && again:
 		life.missing = own[i].missing
@@ -312,10 +312,15 @@ func (r *Recorded) addLife(pid uint32, life recordedLife, again bool) {
 	}
 }
 
+// lifeFrom returns where the life is, or would be, that began at a time.
+func lifeFrom(own []recordedLife, time uint64) (at int, found bool) {
+	return slices.BinarySearchFunc(own, time, func(l recordedLife, t uint64) int { return cmp.Compare(l.from, t) })
+}
+
 // misses takes note of a mapping of a life that there is no room for. If nothing is known of the life, there is nothing that it hides.
 func (r *Recorded) misses(pid uint32, from uint64, mapping refused) {
 	own := r.lives[pid]
-	if i, known := slices.BinarySearchFunc(own, from, func(l recordedLife, from uint64) int { return cmp.Compare(l.from, from) }); known {
+	if i, known := lifeFrom(own, from); known {
 		own[i].missing.merge(mapping)
 	}
 }
@@ -323,7 +328,7 @@ func (r *Recorded) misses(pid uint32, from uint64, mapping refused) {
 // lifeAt returns the life that a process had at a time.
 func (r *Recorded) lifeAt(pid uint32, time uint64) (life recordedLife, known bool) {
 	own := r.lives[pid]
-	i, found := slices.BinarySearchFunc(own, time, func(l recordedLife, t uint64) int { return cmp.Compare(l.from, t) })
+	i, found := lifeFrom(own, time)
 	if !found {
 		i--
 	}

@@ -34,9 +34,9 @@ type Symbols struct {
 	copies map[[sha256.Size]byte]*parsed // what files have, by its sum
 	named  map[fileID]*alike
 	kept   int // bytes of all copies
+	open   int // files of images that are kept open
 
 	lookedAt int // see remember
-	open     int // files of images that are kept open
 
 	withRows map[*image]struct{} // images that keep rows
 	keptRows int                 // of all of them

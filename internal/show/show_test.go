@@ -235,18 +235,24 @@ func TestCounted(t *testing.T) {
 	}
 }
 
-// TestOrphans: a thread whose next session begins has lost the end of the one
-// before, of which a part had come. That is said at the end, and not otherwise.
-func TestOrphans(t *testing.T) {
-	k := testKernel(t)
+// sessionPlan is the plan of sessions that calls of send open.
+func sessionPlan(t *testing.T) *plan.Plan {
+	t.Helper()
 	spec, err := expr.Parse("send")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, _, err := plan.ResolveSession(k, plan.SessionRequest{Entry: []*expr.Spec{spec}}, plan.Options{Arch: runtime.GOARCH})
+	s, _, err := plan.ResolveSession(testKernel(t), plan.SessionRequest{Entry: []*expr.Spec{spec}}, plan.Options{Arch: runtime.GOARCH})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return s
+}
+
+// TestOrphans: a thread whose next session begins has lost the end of the one
+// before, of which a part had come. That is said at the end, and not otherwise.
+func TestOrphans(t *testing.T) {
+	s := sessionPlan(t)
 	part := bpf.SessionHeader{Kind: bpf.SessionChunk, PID: 1, TID: 1, Start: 100}
 	end := bpf.SessionHeader{Kind: bpf.SessionDrop, PID: 1, TID: 1, Start: 100}
 	next := bpf.SessionHeader{Kind: bpf.SessionDrop, PID: 1, TID: 1, Start: 200}
@@ -283,15 +289,7 @@ func TestOrphans(t *testing.T) {
 
 // TestHungCounts: a session that is reported as hung, perhaps again, and ends later counts once.
 func TestHungCounts(t *testing.T) {
-	k := testKernel(t)
-	spec, err := expr.Parse("send")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, _, err := plan.ResolveSession(k, plan.SessionRequest{Entry: []*expr.Spec{spec}}, plan.Options{Arch: runtime.GOARCH})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := sessionPlan(t)
 	at := func(kind bpf.SessionRecordKind, tid uint32, start uint64) *bpf.SessionHeader {
 		return &bpf.SessionHeader{Kind: kind, PID: tid, TID: tid, Start: start, End: start + 50, Failed: kind == bpf.SessionEnd}
 	}
