@@ -101,14 +101,41 @@ func (a *assembler) stackKey(reg asm.Register) {
 		a.userKey(reg)
 		return
 	}
-	if m := a.probe.Method; a.arch.frame != 0 && (m == layout.MethodKprobeMulti || m == layout.MethodKprobeSession) {
-		a.emit(asm.LoadMem(reg, a.ctx, a.arch.frame, asm.DWord)) // the caller's frame: the same at both ends
-		return
+	m := a.probe.Method
+	a.emit(a.arch.key(reg, a.ctx, m == layout.MethodKprobeMulti || m == layout.MethodKprobeSession, a.phase == expr.AtReturn)...)
+}
+
+// key returns the instructions that set reg to the key of a call whose registers ctx points to. byFtrace says that ftrace hands over
+// both ends of the call.
+func (x *arch) key(reg, ctx asm.Register, byFtrace, returned bool) asm.Instructions {
+	if byFtrace && x.frame != 0 {
+		return asm.Instructions{asm.LoadMem(reg, ctx, x.frame, asm.DWord)} // the caller's frame: the same at both ends
 	}
-	a.emit(asm.LoadMem(reg, a.ctx, a.arch.sp, asm.DWord))
-	if a.phase == expr.AtReturn && a.arch.popped != 0 {
-		a.emit(asm.Sub.Imm(reg, a.arch.popped))
+	load := asm.Instructions{asm.LoadMem(reg, ctx, x.sp, asm.DWord)}
+	if returned && x.popped != 0 {
+		load = append(load, asm.Sub.Imm(reg, x.popped))
 	}
+	return load
+}
+
+// TryPairing returns a program that is to run at both ends of calls, by kprobe.multi or kprobe.session. It stores 0 in a map, for the
+// task, if both ends of a call have the same key, as programs need that keep something in between, and any other number if not. The
+// map is a hash of 8 bytes by 8 bytes.
+func TryPairing(arch string, m int) asm.Instructions {
+	const task, key = -8, -16 // on the stack
+	x := arches[arch]
+	at := func(offset int32) asm.Instructions {
+		return asm.Instructions{asm.LoadMapPtr(asm.R1, m), asm.Mov.Reg(asm.R2, asm.R10), asm.Add.Imm(asm.R2, offset)}
+	}
+	p := asm.Instructions{asm.Mov.Reg(asm.R6, asm.R1), asm.FnGetCurrentPidTgid.Call(), asm.StoreMem(asm.R10, task, asm.R0, asm.DWord)}
+	p = append(append(p, at(task)...), asm.FnMapLookupElem.Call(), asm.JEq.Imm(asm.R0, 0, "entry"))
+	p = append(append(p, x.key(asm.R1, asm.R6, true, true)...), asm.LoadMem(asm.R2, asm.R0, 0, asm.DWord), asm.Sub.Reg(asm.R2, asm.R1),
+		asm.StoreMem(asm.R0, 0, asm.R2, asm.DWord), asm.Ja.Label("end"))
+	entry := append(x.key(asm.R1, asm.R6, true, false), asm.StoreMem(asm.R10, key, asm.R1, asm.DWord))
+	entry[0] = entry[0].WithSymbol("entry")
+	p = append(append(p, entry...), at(task)...)
+	return append(p, asm.Mov.Reg(asm.R3, asm.R10), asm.Add.Imm(asm.R3, key), asm.Mov.Imm(asm.R4, 0), asm.FnMapUpdateElem.Call(),
+		asm.Mov.Imm(asm.R0, 0).WithSymbol("end"), asm.Return())
 }
 
 // inWords reports whether the context of m's programs is an array of 64-bit words, as the

@@ -17,6 +17,7 @@ const (
 	CapKprobe
 	CapKretprobe
 	CapKprobeMulti
+	CapKretprobeMulti
 	CapKprobeSession
 	CapFsession
 	CapTracingMulti

@@ -74,7 +74,7 @@ func manyCalls(p *plan.Plan) bool {
 
 // many takes the method that hooks many functions at once.
 func (c *Choice) many(p *plan.Plan) (*plan.Plan, error) {
-	byAddress := sync.OnceValue(c.byAddress)
+	byAddress := sync.OnceValue(func() layout.Method { return c.byAddress(p.Probes) })
 	if c.pass(CapTracingMulti) {
 		c.Method = layout.MethodTracingMulti
 	} else {
@@ -100,7 +100,7 @@ func (c *Choice) many(p *plan.Plan) (*plan.Plan, error) {
 // such program inside another, of whatever tool. A trampoline's would run while
 // another tool's holds a lock that it waits for, and the other way round on another CPU.
 func (c *Choice) few(p *plan.Plan, branches bool) (*plan.Plan, error) {
-	byAddress := sync.OnceValue(c.byAddress)
+	byAddress := sync.OnceValue(func() layout.Method { return c.byAddress(p.Probes) })
 	p, err := p.With(func(probe *plan.Probe) layout.Method {
 		if probe.Method == layout.MethodFentry && plan.UsedByTracing(probe.Func) {
 			return byAddress()
@@ -128,14 +128,19 @@ func (c *Choice) few(p *plan.Plan, branches bool) (*plan.Plan, error) {
 
 // byAddress is the best method for many functions that goes by their addresses: it
 // needs no signature of them.
-func (c *Choice) byAddress() layout.Method {
+func (c *Choice) byAddress(probes []*plan.Probe) layout.Method {
 	switch {
 	case c.pass(CapKprobeSession):
 		return layout.MethodKprobeSession
-	case c.pass(CapKprobeMulti):
+	case c.pass(CapKprobeMulti) && (!seesReturns(probes) || c.pass(CapKretprobeMulti)):
 		return layout.MethodKprobeMulti
 	}
 	return layout.MethodKprobe
+}
+
+// seesReturns reports whether returns of some call are traced.
+func seesReturns(probes []*plan.Probe) bool {
+	return slices.ContainsFunc(probes, func(p *plan.Probe) bool { return p.IsCall() && p.Return != nil })
 }
 
 // Supported says why a kernel cannot attach with a method that was asked for
@@ -160,7 +165,10 @@ func supported(h host, m layout.Method) error {
 // kernel said. Other errors, of too few privileges for one, come up again when
 // something is attached.
 func refusal(c Capability, err error) error {
-	if !errors.Is(err, ebpf.ErrNotSupported) {
+	switch {
+	case errors.Is(err, errUnpaired):
+		return fmt.Errorf("%s is not used: %w", c, errUnpaired)
+	case !errors.Is(err, ebpf.ErrNotSupported):
 		return nil
 	}
 	return unsupported{c}

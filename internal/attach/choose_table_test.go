@@ -70,11 +70,12 @@ func chosenPlan(t *testing.T, n int, items string, wide bool, more ...string) *p
 func TestChoose(t *testing.T) {
 	generations := map[string][]Capability{
 		"none":   nil, // 6.1 of Debian, built without FPROBE
-		"5.18":   {CapKprobeMulti},
-		"6.10":   {CapKprobeMulti, CapKprobeSession},
-		"7.0":    {CapKprobeMulti, CapKprobeSession, CapFsession},
+		"5.18":   {CapKprobeMulti, CapKretprobeMulti},
+		"6.10":   {CapKprobeMulti, CapKretprobeMulti, CapKprobeSession},
+		"6.14":   {CapKprobeMulti}, // returns have no stack pointer
+		"7.0":    {CapKprobeMulti, CapKretprobeMulti, CapKprobeSession, CapFsession},
 		"7.0arm": {CapFsession}, // without FPROBE
-		"7.3":    {CapKprobeMulti, CapKprobeSession, CapFsession, CapTracingMulti},
+		"7.3":    {CapKprobeMulti, CapKretprobeMulti, CapKprobeSession, CapFsession, CapTracingMulti},
 		"7.3bad": {CapFsession, CapTracingMulti},
 	}
 	const kept, entry = "($duration, return < 0)", "(count)"
@@ -87,22 +88,22 @@ func TestChoose(t *testing.T) {
 		want     map[string]string // by generation: the method of the first function and, if it differs, of the others
 	}{
 		{"few, of which something is kept", 16, kept, false, false, map[string]string{
-			"none": "fentry", "5.18": "fentry", "6.10": "fentry", "7.0": "fsession", "7.0arm": "fsession", "7.3": "fsession", "7.3bad": "fsession"}},
+			"none": "fentry", "5.18": "fentry", "6.10": "fentry", "6.14": "fentry", "7.0": "fsession", "7.0arm": "fsession", "7.3": "fsession", "7.3bad": "fsession"}},
 		{"few, of which nothing is kept", 16, entry, false, false, map[string]string{
-			"none": "fentry", "5.18": "fentry", "6.10": "fentry", "7.0": "fentry", "7.0arm": "fentry", "7.3": "fentry", "7.3bad": "fentry"}},
+			"none": "fentry", "5.18": "fentry", "6.10": "fentry", "6.14": "fentry", "7.0": "fentry", "7.0arm": "fentry", "7.3": "fentry", "7.3bad": "fentry"}},
 		{"few, with branches", 2, kept, false, true, map[string]string{
-			"none": "fentry", "5.18": "fentry", "6.10": "fentry", "7.0": "fentry", "7.0arm": "fentry", "7.3": "fentry", "7.3bad": "fentry"}},
+			"none": "fentry", "5.18": "fentry", "6.10": "fentry", "6.14": "fentry", "7.0": "fentry", "7.0arm": "fentry", "7.3": "fentry", "7.3bad": "fentry"}},
 		{"few, one without a trampoline", 2, kept, true, false, map[string]string{
-			"none": "kprobe fentry", "5.18": "kprobe fentry", "6.10": "kprobe fentry", "7.0": "kprobe fsession", "7.0arm": "kprobe fsession",
+			"none": "kprobe fentry", "5.18": "kprobe fentry", "6.10": "kprobe fentry", "6.14": "kprobe fentry", "7.0": "kprobe fsession", "7.0arm": "kprobe fsession",
 			"7.3": "kprobe fsession", "7.3bad": "kprobe fsession"}},
 		{"many", 17, kept, false, false, map[string]string{
-			"none": "kprobe", "5.18": "multi", "6.10": "session", "7.0": "session", "7.0arm": "kprobe", "7.3": "tracing_multi", "7.3bad": "tracing_multi"}},
+			"none": "kprobe", "5.18": "multi", "6.10": "session", "6.14": "kprobe", "7.0": "session", "7.0arm": "kprobe", "7.3": "tracing_multi", "7.3bad": "tracing_multi"}},
 		{"many, of which nothing is kept", 17, entry, false, false, map[string]string{
-			"none": "kprobe", "5.18": "multi", "6.10": "session", "7.0": "session", "7.0arm": "kprobe", "7.3": "tracing_multi", "7.3bad": "tracing_multi"}},
+			"none": "kprobe", "5.18": "multi", "6.10": "session", "6.14": "multi", "7.0": "session", "7.0arm": "kprobe", "7.3": "tracing_multi", "7.3bad": "tracing_multi"}},
 		{"many, with branches", 17, kept, false, true, map[string]string{
-			"none": "kprobe", "5.18": "multi", "6.10": "session", "7.0": "session", "7.0arm": "kprobe", "7.3": "tracing_multi", "7.3bad": "tracing_multi"}},
+			"none": "kprobe", "5.18": "multi", "6.10": "session", "6.14": "kprobe", "7.0": "session", "7.0arm": "kprobe", "7.3": "tracing_multi", "7.3bad": "tracing_multi"}},
 		{"many, one without a trampoline", 17, kept, true, false, map[string]string{
-			"none": "kprobe", "5.18": "multi", "6.10": "session", "7.0": "session", "7.0arm": "kprobe", "7.3": "session tracing_multi",
+			"none": "kprobe", "5.18": "multi", "6.10": "session", "6.14": "kprobe", "7.0": "session", "7.0arm": "kprobe", "7.3": "session tracing_multi",
 			"7.3bad": "kprobe tracing_multi"}},
 	} {
 		got := map[string]string{}

@@ -25,6 +25,9 @@ func TestRefusal(t *testing.T) {
 		if err := refusal(c, lacks); err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
 		}
+		if err, want := refusal(c, errUnpaired), c.String()+" is not used: "+errUnpaired.Error(); err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
 		for _, other := range []error{nil, unix.EPERM} {
 			if err := refusal(c, other); err != nil {
 				t.Errorf("%s: %v is taken for a refusal: %v", c, other, err)

@@ -27,7 +27,7 @@ type group struct {
 // refuses are attached with another one, if that is allowed: what tracing_multi
 // refuses may still be one of many.
 func (t *Tracer) attachMany(probes []*plan.Probe) error {
-	byAddress := sync.OnceValue((&Choice{try: t.host.has}).byAddress)
+	byAddress := sync.OnceValue(func() layout.Method { return (&Choice{try: t.host.has}).byAddress(t.plan.Probes) })
 	for {
 		before := len(t.failed)
 		for _, g := range t.groups(probes) {

@@ -33,6 +33,7 @@ var capabilities = [numCapabilities]struct {
 	CapKprobe:         {name: "kprobe", since: oldest, needs: "CONFIG_KPROBES", try: func(types *btf.Cache) error { return tryKprobe(types, link.Kprobe, 0) }},
 	CapKretprobe:      {name: "kretprobe", since: oldest, needs: "CONFIG_KRETPROBES", try: func(types *btf.Cache) error { return tryKprobe(types, link.Kretprobe, 0) }},
 	CapKprobeMulti:    {name: "kprobe.multi", since: version{5, 18}, arm64: version{6, 14}, needs: "CONFIG_FPROBE", try: func(types *btf.Cache) error { return tryMulti(types, ebpf.AttachTraceKprobeMulti) }},
+	CapKretprobeMulti: {name: "kretprobe.multi", since: version{5, 18}, arm64: version{6, 14}, needs: "CONFIG_FPROBE", try: tryKretprobeMulti},
 	CapKprobeSession:  {name: "kprobe.session", since: version{6, 10}, arm64: version{6, 14}, needs: "CONFIG_FPROBE", try: tryKprobeSession},
 	CapFsession:       {name: "fsession", since: fsessionSince, try: tryFsession},
 	CapTracingMulti:   {name: "tracing_multi", since: tracingMultiSince, arm64: never, try: tryTracingMulti},

@@ -21,7 +21,7 @@ var absent = map[string][]Capability{
 	"6.19":         {CapFsession, CapTracingMulti, CapBranchSnapshot},
 	"6.18":         {CapFsession, CapTracingMulti, CapBranchSnapshot},
 	"6.12":         {CapFsession, CapTracingMulti, CapBranchSnapshot},
-	"6.1":          {CapKprobeMulti, CapKprobeSession, CapFsession, CapTracingMulti, CapRdonlyCast, CapBranchSnapshot},
+	"6.1":          {CapKprobeMulti, CapKretprobeMulti, CapKprobeSession, CapFsession, CapTracingMulti, CapRdonlyCast, CapBranchSnapshot},
 }
 
 func TestLiveProbe(t *testing.T) {

@@ -5,6 +5,7 @@ package attach
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -115,7 +116,61 @@ func tryKprobeSession(types *btf.Cache) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", err, ebpf.ErrNotSupported)
 	}
-	return tryMulti(types, ebpf.AttachTraceKprobeSession, isReturn)
+	if err := tryMulti(types, ebpf.AttachTraceKprobeSession, isReturn); err != nil {
+		return err
+	}
+	return tryPairing(types, ebpf.AttachTraceKprobeSession, link.KprobeMultiOptions{Session: true})
+}
+
+func tryKretprobeMulti(types *btf.Cache) error {
+	return tryPairing(types, ebpf.AttachTraceKprobeMulti, link.KprobeMultiOptions{})
+}
+
+// errUnpaired is why links of kprobe.multi and kprobe.session are not used for returns. fprobe has given their programs registers of
+// return_to_handler (arch/x86/kernel/ftrace_64.S) since Linux 6.14. On amd64 this did not save the stack pointer at first, then another
+// one; Linux 7.0 and the later ones of 6.18 and 6.19 save the caller's, as at entry.
+var errUnpaired = fmt.Errorf("at return this kernel does not tell where the call's stack is, as Linux 6.14 to 6.17 on amd64: calls cannot be told apart (%w)", ebpf.ErrNotSupported)
+
+// tryPairing has the kernel call the harmless function, and finds out whether its return can be known by what programs see at both ends.
+func tryPairing(types *btf.Cache, as ebpf.AttachType, options link.KprobeMultiOptions) error {
+	calls, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Hash, KeySize: 8, ValueSize: 8, MaxEntries: 64})
+	if err != nil {
+		return permission(err)
+	}
+	defer calls.Close()
+	spec := &ebpf.ProgramSpec{Type: ebpf.Kprobe, AttachType: as, Instructions: codegen.TryPairing(runtime.GOARCH, calls.FD()), License: "GPL"}
+	prog, err := newProgram(spec, ebpf.CollectionOptions{Cache: types})
+	if err != nil {
+		return permission(err)
+	}
+	defer prog.Close()
+	caller, err := newProgram(tracingSpec(ebpf.AttachTraceFEntry), ebpf.CollectionOptions{Cache: types})
+	if err != nil {
+		return permission(err)
+	}
+	defer caller.Close()
+	hooks := []func(*ebpf.Program, link.KprobeMultiOptions) (link.Link, error){link.KprobeMulti}
+	if !options.Session {
+		hooks = append(hooks, link.KretprobeMulti)
+	}
+	options.Symbols = []string{harmless}
+	for _, hook := range hooks {
+		l, err := hook(prog, options)
+		if err != nil {
+			return err
+		}
+		defer l.Close()
+	}
+	if _, err := caller.Run(&ebpf.RunOptions{}); err != nil {
+		return fmt.Errorf("having the kernel call %s: %w", harmless, err)
+	}
+	var task, difference uint64
+	for all := calls.Iterate(); all.Next(&task, &difference); {
+		if difference == 0 {
+			return nil
+		}
+	}
+	return errUnpaired
 }
 
 // harmlessID returns the BTF id of the function, and the kernel's types.

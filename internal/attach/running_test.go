@@ -735,18 +735,21 @@ func TestTrial(t *testing.T) {
 // TestChooseUntyped: without the kernel's own BTF there are kprobes, and many of them by one link
 // where the kernel has that; what needs BTF says so.
 func TestChooseUntyped(t *testing.T) {
+	const entry, both = "(count)", "(count, return)"
 	for _, c := range []struct {
 		n     int
+		items string
 		lacks []Capability
 		calls bool
 		want  layout.Method
 	}{
-		{2, nil, true, layout.MethodKprobe}, {17, nil, true, layout.MethodKprobeMulti},
-		{17, []Capability{CapKprobeMulti}, true, layout.MethodKprobe}, {17, nil, false, layout.MethodFentry},
+		{2, entry, nil, true, layout.MethodKprobe}, {17, entry, nil, true, layout.MethodKprobeMulti}, {17, both, nil, true, layout.MethodKprobeMulti},
+		{17, entry, []Capability{CapKprobeMulti}, true, layout.MethodKprobe}, {17, entry, nil, false, layout.MethodFentry},
+		{17, entry, []Capability{CapKretprobeMulti}, true, layout.MethodKprobeMulti}, {17, both, []Capability{CapKretprobeMulti}, true, layout.MethodKprobe},
 	} {
 		k := newFake(t)
 		k.lacks = c.lacks
-		p, err := chooseUntyped(k, chosenPlan(t, c.n, "(count)", false), c.calls)
+		p, err := chooseUntyped(k, chosenPlan(t, c.n, c.items, false), c.calls)
 		if err != nil {
 			t.Fatal(err)
 		}

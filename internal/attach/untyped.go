@@ -35,7 +35,7 @@ func ChooseUntyped(p *plan.Plan, calls bool) (*plan.Plan, error) {
 
 func chooseUntyped(h host, p *plan.Plan, calls bool) (*plan.Plan, error) {
 	many := layout.MethodKprobe
-	if manyCalls(p) && h.has(CapKprobeMulti) == nil {
+	if manyCalls(p) && h.has(CapKprobeMulti) == nil && (!seesReturns(p.Probes) || h.has(CapKretprobeMulti) == nil) {
 		many = layout.MethodKprobeMulti
 	}
 	return p.With(func(probe *plan.Probe) layout.Method {
