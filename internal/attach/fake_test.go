@@ -63,6 +63,7 @@ type fakeKernel struct {
 	withoutUserMulti bool
 	contained        bool // we are in a PID namespace of our own
 	lacks            []Capability
+	module           string           // which functions are in, whose types are not to be found; "" is vmlinux
 	refuse           map[string]error // of the engine: by what is done
 
 	types  *btf.Spec
@@ -152,14 +153,22 @@ func (k *fakeKernel) view(n int) *kernel.View {
 // attach attaches n functions, each with some items and by a method.
 func (k *fakeKernel) attach(n int, items string, m layout.Method, change ...func(*Options)) (*Tracer, *plan.Plan, error) {
 	k.t.Helper()
+	return k.attachEach(n, []string{items}, m, change...)
+}
+
+// attachEach attaches n functions, each with several SPECs.
+func (k *fakeKernel) attachEach(n int, all []string, m layout.Method, change ...func(*Options)) (*Tracer, *plan.Plan, error) {
+	k.t.Helper()
 	view := k.view(n)
 	var specs []*expr.Spec
-	for i := range n {
-		spec, err := expr.Parse(fmt.Sprintf("f%d%s", i, items))
-		if err != nil {
-			k.t.Fatal(err)
+	for _, items := range all {
+		for i := range n {
+			spec, err := expr.Parse(fmt.Sprintf("f%d%s", i, items))
+			if err != nil {
+				k.t.Fatal(err)
+			}
+			specs = append(specs, spec)
 		}
-		specs = append(specs, spec)
 	}
 	p, _, err := plan.Resolve(view, specs, plan.Options{Arch: "amd64", Method: func(*plan.Probe) layout.Method { return m }})
 	if err != nil {
@@ -170,6 +179,9 @@ func (k *fakeKernel) attach(n int, items string, m layout.Method, change ...func
 		Log: slog.New(slog.DiscardHandler)}
 	for _, f := range change {
 		f(&o)
+	}
+	for _, probe := range p.Probes {
+		probe.Func.Module = k.module
 	}
 	tracer, err := attachTo(k, p, o)
 	return tracer, p, err
@@ -284,10 +296,13 @@ func (k *fakeKernel) pidsAreOurs() bool  { return !k.contained }
 func (k *fakeKernel) ended(pid int) bool { return slices.Contains(k.gone, pid) }
 
 func (k *fakeKernel) has(c Capability) error {
-	if slices.Contains(k.lacks, c) {
-		return fmt.Errorf("%s: %w", c, ebpf.ErrNotSupported)
+	switch {
+	case !slices.Contains(k.lacks, c):
+		return nil
+	case c == CapKretprobeMulti:
+		return errUnpaired
 	}
-	return nil
+	return fmt.Errorf("%s: %w", c, ebpf.ErrNotSupported)
 }
 
 func (k *fakeKernel) tracefs() tracefs {

@@ -131,8 +131,8 @@ func (t *Tracer) groups(probes []*plan.Probe) []*group {
 			continue
 		}
 		key = append(append(key[:0], byte(p.Method)), module...)
-		if p.Method == layout.MethodTracingMulti {
-			key = append(key, '|', byte(code.Layer)) // a trampoline runs a program once
+		if p.Method != layout.MethodKprobe && p.Method != layout.MethodUprobe {
+			key = append(key, '|', byte(code.Layer)) // at a function a link runs its program once, with one cookie
 		}
 		for _, functions := range [][]bpf.Subprogram{programs.Entry, programs.Return} {
 			key = appendCode(append(key, '|'), functions)

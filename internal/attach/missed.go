@@ -84,8 +84,8 @@ func await(e end, l closer, err error) (closer, error) {
 	return l, err
 }
 
-// byKprobe are the methods whose programs the kernel runs as those of kprobes.
-var byKprobe = [...]layout.Method{layout.MethodKprobe, layout.MethodKprobeMulti, layout.MethodKprobeSession}
+// byKprobe are the methods whose programs the kernel runs as those of kprobes (trace_call_bpf).
+var byKprobe = [...]layout.Method{layout.MethodKprobe, layout.MethodKprobeMulti, layout.MethodKprobeSession, layout.MethodTracepoint}
 
 // missedSince is the Linux that counts all that it skips of kprobes. An earlier one says 0 of some.
 var missedSince = version{6, 7}

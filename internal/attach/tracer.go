@@ -452,7 +452,8 @@ func (t *Tracer) loadProgram(p *plan.Probe, h half) (program, error) {
 	case p.Method == layout.MethodUprobe && t.userMulti():
 		spec.AttachType = ebpf.AttachTraceUprobeMulti
 	case p.Method == layout.MethodUprobe:
-	case p.Method == layout.MethodTracingMulti, p.Method == layout.MethodFsession && h.end == atBoth, p.InProgram:
+	case p.Method == layout.MethodTracingMulti, p.Method == layout.MethodFsession && h.end == atBoth,
+		p.Method.Trampoline() && p.Func.Module != "": // several modules may have a function of that name
 		return t.loadTracing(p, insns, h.end)
 	case p.Method.Trampoline() && h.end == atReturn:
 		spec.Type, spec.AttachTo, spec.AttachType = ebpf.Tracing, p.Func.Type.Name, ebpf.AttachTraceFExit

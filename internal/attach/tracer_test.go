@@ -127,6 +127,59 @@ func TestAttachTwice(t *testing.T) {
 	}
 }
 
+// TestAttachEach: a link runs its program once at a function, so that several SPECs of the same functions have links of their own.
+func TestAttachEach(t *testing.T) {
+	atEntry, atBoth := []string{"(count)", "(hex(count))", "(count, count)"}, []string{bothEnds, "(hex(count), $duration)", "(return, count, $duration)"}
+	for _, c := range []struct {
+		m    layout.Method
+		each []string
+		link string
+	}{
+		{layout.MethodKprobeMulti, atEntry, "kprobe.multi of 20"}, {layout.MethodKprobeSession, atBoth, "kprobe.session of 20"},
+		{layout.MethodTracingMulti, atEntry, "tracing_multi of 20"}, {layout.MethodTracingMulti, atBoth, "tracing_multi of 20"},
+	} {
+		k := newFake(t)
+		tracer, _, err := k.attachEach(20, c.each, c.m)
+		if err != nil || len(tracer.Failed()) != 0 {
+			t.Fatal(err, tracer.Failed())
+		}
+		links := slices.DeleteFunc(k.hooks(), func(what string) bool { return strings.HasPrefix(what, "program") })
+		if want := []string{c.link, c.link, c.link}; !slices.Equal(links, want) {
+			t.Errorf("%s of %q: %q, want %q", c.m, c.each, links, want)
+		}
+		tracer.Close()
+	}
+}
+
+// TestUnpaired: where returns cannot be told apart by kprobe.multi, it is refused for them.
+func TestUnpaired(t *testing.T) {
+	for items, refused := range map[string]bool{"(count)": false, "(count, return)": true, "(return)": true} {
+		k := newFake(t)
+		k.lacks = []Capability{CapKretprobeMulti}
+		tracer, _, err := k.attach(20, items, layout.MethodKprobeMulti)
+		if errors.Is(err, errUnpaired) != refused || !refused && err != nil {
+			t.Errorf("%s: %v", items, err)
+		}
+		if err == nil {
+			tracer.Close()
+		}
+		if len(k.held) != 0 {
+			t.Errorf("%s: open are %q", items, k.held)
+		}
+	}
+}
+
+// TestAttachInModule: a program for a function of a module is loaded for that module, since others may have a function of this name.
+func TestAttachInModule(t *testing.T) {
+	for _, m := range []layout.Method{layout.MethodFentry, layout.MethodFsession} {
+		k := newFake(t)
+		k.module = "mod"
+		if _, _, err := k.attach(1, bothEnds, m); err == nil || !strings.Contains(err.Error(), "finding the types of module mod: ") {
+			t.Errorf("%s: %v", m, err)
+		}
+	}
+}
+
 // TestAttachRefused: where the only function is refused, the error names it and the
 // reason, and nothing stays loaded.
 func TestAttachRefused(t *testing.T) {

@@ -21,26 +21,20 @@ import (
 // tracingTypes are the attach types of programs for many functions.
 var tracingTypes = map[end]ebpf.AttachType{atEntry: attachFentryMulti, atReturn: attachFexitMulti, atBoth: attachFsessionMulti}
 
-// loadTracing loads a program of such a type, for the function of p or for all
-// of the same BTF object; or for a function of a BPF program.
+// oneFunction are those of programs for one.
+var oneFunction = map[end]ebpf.AttachType{atEntry: ebpf.AttachTraceFEntry, atReturn: ebpf.AttachTraceFExit, atBoth: attachFsession}
+
+// loadTracing loads a program of such a type, for the function of p, or by tracing_multi for all of the same BTF object.
 func (t *Tracer) loadTracing(p *plan.Probe, insns asm.Instructions, e end) (program, error) {
-	spec := tracingProgram{name: insns.Name(), insns: insns, as: attachFsession}
+	spec := tracingProgram{name: insns.Name(), insns: insns, as: oneFunction[e]}
 	var err error
 	if spec.of, err = t.object(p.Func); err != nil {
 		return nil, err
 	}
-	switch {
-	case p.InProgram && e == atReturn:
-		spec.as = ebpf.AttachTraceFExit
-	case p.InProgram:
-		spec.as = ebpf.AttachTraceFEntry
-	case p.Method == layout.MethodTracingMulti:
+	if p.Method == layout.MethodTracingMulti {
 		spec.as = tracingTypes[e]
-	}
-	if p.Method != layout.MethodTracingMulti {
-		if spec.function, err = t.functionID(p); err != nil {
-			return nil, err
-		}
+	} else if spec.function, err = t.functionID(p); err != nil {
+		return nil, err
 	}
 	prog, err := t.host.loadTracing(&spec, t.types)
 	if err != nil {
