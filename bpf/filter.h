@@ -257,6 +257,14 @@ FUNC int ks_filter_untyped(__u32 trap)
 	return rest_wanted(0, tgid, trap);
 }
 
+// uid_of is the user that a task acts as. Where BTF says that cred is under RCU, as clang's does, the verifier has it tested.
+static __always_inline __u32 uid_of(struct task_struct *task)
+{
+	struct cred *cred = task->cred;
+
+	return cred ? cred->uid.val : 0;
+}
+
 // task_wanted reports whether calls of the current task are traced now. The cheapest tests
 // come first. For trap, see ks_in_interrupt.
 static __always_inline int task_wanted(__u32 trap)
@@ -276,7 +284,7 @@ static __always_inline int task_wanted(__u32 trap)
 		return 0;
 	if (f->tids.count && !listed(&f->tids, task->pid))
 		return 0;
-	if (f->uids.count && !listed(&f->uids, task->cred->uid.val))
+	if (f->uids.count && !listed(&f->uids, uid_of(task)))
 		return 0;
 	if (comms.count || not_comms.count) {
 		comm = (void *)task->comm;

@@ -80,7 +80,7 @@ static __always_inline void set_owner(struct owner *o, __u32 record)
 	} else {
 		task = bpf_get_current_task_btf();
 		if (record & RECORD_UID)
-			uid = task->cred->uid.val;
+			uid = uid_of(task);
 		if (record & RECORD_CGROUP && __builtin_preserve_field_info(task->cgroups, 2 /* it exists */))
 			cgroup = task->cgroups->dfl_cgrp->kn->id;
 	}
