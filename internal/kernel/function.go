@@ -4,6 +4,7 @@ package kernel
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/cilium/ebpf/btf"
@@ -67,15 +68,18 @@ func compare(a, b Function) int {
 	return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Module, b.Module), cmp.Compare(a.Addr, b.Addr))
 }
 
-// copyOf returns the original's name if name is a copy that the compiler made with fewer or
-// constant arguments.
+// copySuffixes begin what compilers put behind the name of a copy with fewer or constant arguments, and LLVM behind that of a static
+// function that it makes global (ThinLTO).
+var copySuffixes = [...]string{".isra.", ".constprop.", ".llvm."}
+
+// copyOf returns the original's name if name is a copy that the compiler made.
 func copyOf(name string) (base string, ok bool) {
 	dot := strings.IndexByte(name, '.')
 	if dot <= 0 {
 		return "", false
 	}
 	suffix := name[dot:]
-	return name[:dot], strings.HasPrefix(suffix, ".isra.") || strings.HasPrefix(suffix, ".constprop.")
+	return name[:dot], slices.ContainsFunc(copySuffixes[:], func(s string) bool { return strings.HasPrefix(suffix, s) })
 }
 
 // isFunction tells functions from other code in kallsyms: padding before functions, parts

@@ -71,6 +71,14 @@ func TestMatchSites(t *testing.T) {
 	}
 }
 
+func TestCopyOf(t *testing.T) {
+	for name, want := range map[string]string{"f": "", "f.isra.0": "f", "f.constprop.0.isra.0": "f", "f.llvm.17803414105218893241": "f", "f.part.0": "", "f.cold": "", ".isra.0": ""} {
+		if base, ok := copyOf(name); ok != (want != "") || ok && base != want {
+			t.Errorf("%s: %s, %v", name, base, ok)
+		}
+	}
+}
+
 func TestExactMatch(t *testing.T) {
 	v := Open(fakeKernel(t, ""))
 	for _, test := range []struct{ name, want string }{

@@ -91,6 +91,9 @@ func compareRanges(a, b symbolRange) int { return cmp.Compare(a.start, b.start) 
 
 // add adds a run, of which nothing may be sorted. The caller holds the lock.
 func (r *symbolRanges) add(run []symbolRange) {
+	if len(run) == 0 { // all were known
+		return
+	}
 	slices.SortStableFunc(run, compareRanges)
 	for len(r.runs) > 0 {
 		last := r.runs[len(r.runs)-1]

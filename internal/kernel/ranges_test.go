@@ -49,6 +49,12 @@ func TestAddSymbols(t *testing.T) {
 	if err := v.AddSymbols(string(AppendSymbol(nil, Symbol{Name: "f1", Addr: 0xffffffff81000100, Size: 0x80}))); err != nil || v.ranges.Load().count != count {
 		t.Errorf("a symbol that is known takes room: %v", err)
 	}
+	before := len(v.ranges.Load().runs)
+	for range 100 {
+		if err := v.AddSymbols(""); err != nil || len(v.ranges.Load().runs) != before {
+			t.Fatalf("nothing new, %d runs after %d: %v", len(v.ranges.Load().runs), before, err)
+		}
+	}
 	if s, ok := v.Symbol(0xffffffff80ffffff); ok {
 		t.Errorf("before all symbols: %v", s)
 	}

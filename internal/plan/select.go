@@ -159,8 +159,8 @@ var (
 )
 
 // located returns functions as kallsyms has them. A name may stand for several functions,
-// or only for copies that the compiler made. If kallsyms tells nothing, it returns them as
-// BTF has them.
+// or only for copies that the compiler made. If kallsyms tells no addresses, it returns them as
+// BTF has them, and whether their names are unique.
 func located(view *kernel.View, funcs []kernel.Function) ([]kernel.Function, error) {
 	found, err := view.Locate(funcs)
 	switch {
@@ -168,10 +168,24 @@ func located(view *kernel.View, funcs []kernel.Function) ([]kernel.Function, err
 		return nil, errGone
 	case err == nil && len(found) == 0 && len(funcs) > 0 && view.HasSymbols():
 		return nil, errNoCode
-	case err != nil || len(found) == 0 || found[0].Addr == 0: // no symbols, or hidden addresses
+	case err != nil || len(found) == 0: // no symbols
 		return funcs, nil
+	case found[0].Addr == 0: // hidden addresses
+		return namesakesOf(funcs, found), nil
 	}
 	return found, nil
+}
+
+// namesakesOf returns functions with what is found about their names.
+func namesakesOf(funcs, found []kernel.Function) []kernel.Function {
+	funcs = slices.Clone(funcs)
+	for i := range funcs {
+		f := &funcs[i]
+		if j := slices.IndexFunc(found, func(o kernel.Function) bool { return o.Name == f.Name && o.Module == f.Module }); j >= 0 {
+			f.Namesakes, f.Shared = found[j].Namesakes, found[j].Shared
+		}
+	}
+	return funcs
 }
 
 // signatureHint names the first type of a selector that the kernel does not have.
