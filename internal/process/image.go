@@ -43,6 +43,7 @@ type parsed struct {
 	goCode   bool // it has code of Go
 	loads    []elf.ProgHeader
 	funcs    []function // sorted
+	outer    []int32    // of each function the last one before that extends beyond its beginning, or -1; nil if none does
 	labels   []function // while it is read: symbols that may be within functions
 	names    int        // bytes of all names
 	stripped bool       // it has no names but those that other files use
@@ -238,10 +239,10 @@ func (m *parsed) addNamed(funcs []function, others int, names *window, found []n
 	return funcs, nil
 }
 
-// sort sorts the functions and keeps one name for each address. Labels are functions if they are in no other. None extends
-// beyond the beginning of the next.
+// sort sorts the functions and keeps one name for each address. Labels are functions if they are in no other, up to the next.
 func (m *parsed) sort() {
 	m.funcs = sorted(m.funcs)
+	m.nest()
 	var more []function
 	for _, l := range m.labels {
 		if _, ok := m.find(l.addr); !ok {
@@ -249,13 +250,40 @@ func (m *parsed) sort() {
 		}
 	}
 	m.labels = nil
-	if len(more) > 0 {
-		m.funcs = sorted(append(m.funcs, more...))
+	if len(more) == 0 {
+		return
 	}
-	for i := range m.funcs {
-		if f := &m.funcs[i]; i+1 < len(m.funcs) {
-			f.end = min(f.end, m.funcs[i+1].addr)
+	more = sorted(more)
+	m.funcs = sorted(append(m.funcs, more...))
+	for i := range m.funcs[:len(m.funcs)-1] {
+		if f := &m.funcs[i]; len(more) > 0 && f.addr == more[0].addr {
+			f.end, more = min(f.end, m.funcs[i+1].addr), more[1:]
 		}
+	}
+	m.nest()
+}
+
+// nest finds the functions that others lie in, as in assembler code, or overlap.
+func (m *parsed) nest() {
+	m.outer = nil
+	outerOf := func(i int) int {
+		if m.outer == nil {
+			return -1
+		}
+		return int(m.outer[i])
+	}
+	last := -1 // that may extend beyond the beginning of the next
+	for i := range m.funcs {
+		for last >= 0 && m.funcs[last].end <= m.funcs[i].addr {
+			last = outerOf(last)
+		}
+		if last >= 0 && m.outer == nil {
+			m.outer = slices.Repeat([]int32{-1}, len(m.funcs))
+		}
+		if last >= 0 {
+			m.outer[i] = int32(last)
+		}
+		last = i
 	}
 }
 
@@ -268,7 +296,7 @@ func sorted(funcs []function) []function {
 // size returns about how many bytes of memory it takes.
 func (m *parsed) size() int {
 	const functionSize, loadSize = 32, 64
-	return functionSize*cap(m.funcs) + m.names + m.unwind.Size() + loadSize*cap(m.loads) + len(m.buildID)
+	return functionSize*cap(m.funcs) + 4*cap(m.outer) + m.names + m.unwind.Size() + loadSize*cap(m.loads) + len(m.buildID)
 }
 
 // sum returns a hash of all that files must have in common for the same parsed. Nobody can make another file with it.
@@ -290,16 +318,25 @@ func (m *parsed) sum() (sum [sha256.Size]byte) {
 	return sum
 }
 
-// find returns the function at a linked address.
+// mostOuter is in how many others a function is looked for that an address behind it is in.
+const mostOuter = 16
+
+// find returns the function at a linked address, the innermost.
 func (m *parsed) find(addr uint64) (*function, bool) {
 	i, found := slices.BinarySearchFunc(m.funcs, addr, func(f function, a uint64) int { return cmp.Compare(f.addr, a) })
 	if !found {
 		i--
 	}
-	if i < 0 || addr >= m.funcs[i].end {
-		return nil, false
+	for range mostOuter {
+		switch {
+		case i >= 0 && addr < m.funcs[i].end:
+			return &m.funcs[i], true
+		case i < 0 || m.outer == nil:
+			return nil, false
+		}
+		i = int(m.outer[i])
 	}
-	return &m.funcs[i], true
+	return nil, false
 }
 
 // notELF reports whether err means that the file is not an ELF file with symbols. Processes

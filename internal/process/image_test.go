@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -69,10 +70,12 @@ func TestImageOfAssembler(t *testing.T) {
 		src, out := filepath.Join(dir, "a.S"), filepath.Join(dir, "a")
 		const text = `
 			.text
-			.globl main, typed, label, sized, inner, last
+			.globl main, typed, label, sized, inner, outer, within, last
 			.type main, @function
 			.type typed, @function
 			.type sized, @function
+			.type outer, @function
+			.type within, @function
 		main: call puts@PLT
 			ret
 		typed: nop
@@ -84,6 +87,11 @@ func TestImageOfAssembler(t *testing.T) {
 			nop
 			.size sized, . - sized
 			nop
+		outer: nop
+		within: nop
+			.size within, . - within
+			nop
+			.size outer, . - outer
 		last: nop
 			ret
 			.section .note.GNU-stack, "", @progbits
@@ -101,7 +109,7 @@ func TestImageOfAssembler(t *testing.T) {
 			addr[f.name] = f.addr
 		}
 		for place, want := range map[string]string{"_init": "_init", "_init+1": "_init", "_start": "_start", "_start+4": "_start", "main+5": "main", "typed+1": "typed", "label": "label", "label+1": "label",
-			"sized": "sized", "sized+2": "sized", "last": "last", "last+1": "last", "_fini": "_fini", "_fini+2": "_fini"} {
+			"sized": "sized", "sized+2": "sized", "outer": "outer", "within": "within", "outer+2": "outer", "last": "last", "last+1": "last", "_fini": "_fini", "_fini+2": "_fini"} {
 			name, off, _ := strings.Cut(place, "+")
 			n, _ := strconv.Atoi(off)
 			if f, ok := img.find(addr[name] + uint64(n)); !ok || f.name != want {
@@ -335,6 +343,26 @@ func TestInstalledNames(t *testing.T) {
 		}
 		if why := s.Unlined(); (why != "") != (c.why != "") || !strings.Contains(why, c.why) {
 			t.Errorf("%s: %q", name, why)
+		}
+	}
+}
+
+// TestNested: an address has the innermost function that it is in, whichever end before it. A label extends up to the next symbol.
+func TestNested(t *testing.T) {
+	m := parsed{
+		funcs:  []function{{0x100, 0x200, "outer"}, {0x120, 0x130, "inner"}, {0x140, 0x1c0, "second"}, {0x150, 0x160, "within"}, {0x1f0, 0x220, "over"}, {0x300, 0x310, "alone"}},
+		labels: []function{{0x1a0, 0x1000, "passed over"}, {0x240, 0x1000, "label"}, {0x400, 0x1000, "last"}},
+	}
+	slices.Reverse(m.funcs)
+	m.sort()
+	for addr, want := range map[uint64]string{0xff: "", 0x100: "outer", 0x120: "inner", 0x12f: "inner", 0x130: "outer", 0x155: "within", 0x160: "second", 0x1a5: "second", 0x1c0: "outer",
+		0x1ef: "outer", 0x1f0: "over", 0x21f: "over", 0x220: "", 0x240: "label", 0x2ff: "label", 0x30f: "alone", 0x310: "", 0x400: "last", 0xfff: "last", 0x1000: ""} {
+		got := ""
+		if f, ok := m.find(addr); ok {
+			got = f.name
+		}
+		if got != want {
+			t.Errorf("%#x is in %q, want %q", addr, got, want)
 		}
 	}
 }

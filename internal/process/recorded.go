@@ -41,7 +41,7 @@ type line struct {
 	// Unnamed is from when on a life's addresses have no names, since it may have executed another program, unseen; 0: they have names.
 	// A later line of the same life takes its place.
 	Unnamed uint64 `json:",omitempty"`
-	// Refused is where it mapped what there is no room for. A later line takes its place, too.
+	// Refused is where it mapped what there is no room for. What earlier lines say of this stays true.
 	Refused refused `json:",omitzero"`
 	// Silent is from when on no address has a name: there is no room to tell more.
 	Silent uint64 `json:",omitempty"`
@@ -80,7 +80,6 @@ type lifeLines struct {
 	lines   int
 	unnamed uint64
 	refused refused
-	mapped  bool // it has a mapping
 }
 
 // A recordedMapping is one that the recording has.
@@ -134,9 +133,6 @@ func (r *Recorder) Append(dst []byte, e *bpf.Event, stack []bpf.UserFrame) []byt
 				continue
 			}
 			r.mapped[key] = number
-			lines := r.lives[of]
-			lines.mapped = true
-			r.lives[of] = lines
 		}
 		frame := recordedFrame{number, n.offset, f.Exact()}
 		if _, known := r.framed[frame]; known || r.full() {
@@ -162,9 +158,7 @@ const (
 // If there is no room, all addresses have no names from then on.
 func (r *Recorder) appendLife(dst []byte, of moment, unnamed uint64, refused refused) []byte {
 	was, known := r.lives[of]
-	if refused.merge(was.refused); !was.mapped { // there is nothing that it hides
-		refused = was.refused
-	}
+	refused.merge(was.refused)
 	if was.lines >= mostOfLife {
 		if was.unnamed != 0 && (unnamed == 0 || unnamed > was.unnamed) {
 			unnamed = was.unnamed
@@ -188,7 +182,7 @@ func (r *Recorder) appendLife(dst []byte, of moment, unnamed uint64, refused ref
 		}
 		l = line{Silent: max(since, 1)}
 	}
-	r.lives[of] = lifeLines{was.lines + 1, unnamed, refused, was.mapped}
+	r.lives[of] = lifeLines{was.lines + 1, unnamed, refused}
 	text, _ := json.Marshal(&l) // of numbers that does not fail
 	return append(append(dst, text...), '\n')
 }
@@ -302,6 +296,7 @@ func (r *Recorded) addLife(pid uint32, life recordedLife, again bool) {
 	i, known := lifeFrom(own, life.from)
 	switch {
 	case known && again:
+		life.refused.merge(own[i].refused) // parts of a run begin anew
 		life.missing = own[i].missing
 		own[i] = life
 	case known:
@@ -317,7 +312,7 @@ func lifeFrom(own []recordedLife, time uint64) (at int, found bool) {
 	return slices.BinarySearchFunc(own, time, func(l recordedLife, t uint64) int { return cmp.Compare(l.from, t) })
 }
 
-// misses takes note of a mapping of a life that there is no room for. If nothing is known of the life, there is nothing that it hides.
+// misses takes note of a mapping that there is no room for. If nothing is known of its life, no address has a name.
 func (r *Recorded) misses(pid uint32, from uint64, mapping refused) {
 	own := r.lives[pid]
 	if i, known := lifeFrom(own, from); known {
@@ -357,11 +352,11 @@ func (r *Recorded) addMapping(l line, size int) {
 	number, known := r.known[same]
 	if !known {
 		of := moment{l.PID, l.Life}
+		r.addLife(l.PID, recordedLife{from: l.Life}, false) // recordings of older versions have no lines about lives
 		if len(r.of[of]) >= mostMapped || !r.room(size) {
 			r.misses(l.PID, l.Life, refused{l.Start, l.End, l.Since, l.Since})
 			return
 		}
-		r.addLife(l.PID, recordedLife{from: l.Life}, false) // recordings of older versions have no lines about lives
 		number = len(r.mappings)
 		r.known[same] = number
 		r.of[of] = append(r.of[of], number)

@@ -270,7 +270,7 @@ func TestRecorderLimits(t *testing.T) {
 	if err := recorded.Add(lines); err != nil {
 		t.Fatal(err)
 	}
-	if len(r.mapped) != 1 || len(r.framed) != 1 || strings.Count(string(lines), "\n") != 3 { // with the life
+	if len(r.mapped) != 1 || len(r.framed) != 1 || strings.Count(string(lines), "\n") != 4 { // with the life, and what was refused
 		t.Errorf("%d mappings, %d frames, lines %s", len(r.mapped), len(r.framed), lines)
 	}
 	for addr, want := range map[uint64]string{0x5000: "0x5000", 0x6000: "f+0x1000 (/tmp/perf-7.map)"} {
@@ -436,6 +436,8 @@ func TestRecordedRefused(t *testing.T) {
 		shows(replay, now+1, page, want)
 	}
 	shows(replay, now-1, 5, "0x5000 (/old)")
+	record(s.NewRecorder(), replay, now+1, 5) // the next part of the run begins anew
+	shows(replay, now+1, 5, "0x5000")
 
 	replay.lines = mostRecorded
 	if err := replay.Add([]byte(`{"m":9,"PID":7,"Life":1,"Since":40000,"Start":24576,"End":28672,"Path":"/newer"}` + "\n")); err != nil {
@@ -456,6 +458,43 @@ func TestRecordedRefused(t *testing.T) {
 		t.Errorf("%d lines of one life", n)
 	}
 	shows(replay, 50000, 10, "0xa000")
+}
+
+// TestRecordedPartlyRefused: what was refused is told with the first stack of a life, whose mapping it hides in part.
+func TestRecordedPartlyRefused(t *testing.T) {
+	old := mappedAt(2, 5, "/old")
+	old.End += 0x1000
+	s := Following(fstest.MapFS{}, NumberedOurs, &told{{{Kind: mappings.Execed, PID: 7, TID: 7, Time: 1}, *old}}, false)
+	e := &bpf.Event{PID: 7, TID: 7, Time: 9}
+	s.Of(e, "")
+	s.lives.at(7, 9).refused = refused{0x5000, 0x6000, 3, 3}
+	replay := NewRecorded()
+	if err := replay.Add(s.NewRecorder().Append(nil, e, []bpf.UserFrame{bpf.NewUserFrame(0x6000, 0, true), bpf.NewUserFrame(0x5000, 0, true)})); err != nil {
+		t.Fatal(err)
+	}
+	for addr, want := range map[uint64]string{0x6000: "0x6000 (/old)", 0x5000: "0x5000"} {
+		if got := string(replay.Of(e).AppendFrame(nil, addr, false)); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
+// TestRecordedWithoutLives: where lines about lives are missing, as in recordings of older versions, and there is no room for what a
+// program mapped, it has no names of the one before.
+func TestRecordedWithoutLives(t *testing.T) {
+	replay := NewRecorded()
+	if err := replay.Add([]byte(`{"m":0,"PID":7,"Life":10,"Since":10,"Start":4096,"End":8192,"Path":"/before"}` + "\n")); err != nil {
+		t.Fatal(err)
+	}
+	replay.lines = mostRecorded
+	if err := replay.Add([]byte(`{"m":1,"PID":7,"Life":20,"Since":20,"Start":4096,"End":8192,"Path":"/after"}` + "\n")); err != nil {
+		t.Fatal(err)
+	}
+	for time, want := range map[uint64]string{19: "0x1000 (/before)", 20: "0x1000"} {
+		if got := string(replay.Of(&bpf.Event{PID: 7, Time: time}).AppendFrame(nil, 0x1000, false)); got != want {
+			t.Errorf("at %d: %s, want %s", time, got, want)
+		}
+	}
 }
 
 func FuzzRecorded(f *testing.F) {
