@@ -4,7 +4,6 @@ package userfunc
 
 import (
 	"cmp"
-	"crypto/sha256"
 	"debug/dwarf"
 	"debug/elf"
 	"encoding/hex"
@@ -44,11 +43,16 @@ var (
 	errNotC        = fmt.Errorf("%w: it is not written in C", ErrNoTypes)
 	errNotDebugged = fmt.Errorf("%w: debug info does not describe it", ErrNoTypes)
 	errSplit       = errors.New("its debug info is in files of its own (gcc -gsplit-dwarf), of which only lines and inlined functions are read")
+	errCut         = errors.New("the compiler has taken away parameters or the result of it, and debug info does not say which (DW_CC_nocall)")
 	errLinesOnly   = fmt.Errorf("%w: debug info has only lines and names of functions (gcc -g1, clang -gline-tables-only)", ErrNoTypes)
 )
 
 // languages are those whose functions are called as C's are, by DW_AT_language. It is never changed.
 var languages = map[int64]bool{0x1: true, 0x2: true, 0xc: true, 0x1d: true, 0x2c: true, 0x3e: true} // C89, C, C99, C11, C17, C23
+
+// nocall is the DW_AT_calling_convention of a function that is not called as its type says (DW_CC_nocall). LLVM gives it to one whose
+// parameters or result nobody needs.
+const nocall = 0x03
 
 // attrGNUDwoName is what names the file with the rest of a unit before DWARF 5.
 const attrGNUDwoName = dwarf.Attr(0x2130)
@@ -60,7 +64,7 @@ func (f *File) Types(fns []Function) (*Types, error) {
 		return nil, err
 	}
 	types := dw.NewTypes(data)
-	c := typeCollector{data: data, reader: data.Reader(), types: types, maker: typeMaker{arch: f.arch, types: types, made: map[dwarf.Type]btf.Type{}, named: map[[sha256.Size]byte]btf.Type{}}, units: map[dwarf.Offset]*unit{}}
+	c := typeCollector{data: data, reader: data.Reader(), types: types, maker: typeMaker{arch: f.arch, types: types, made: map[dwarf.Type]btf.Type{}, named: map[structKey][]namedStruct{}, compared: map[typePair]bool{}}, units: map[dwarf.Offset]*unit{}}
 	t := &Types{Functions: map[uint64]uint32{}}
 	b, err := btf.NewBuilder(nil, nil)
 	if err != nil {
@@ -328,6 +332,9 @@ func (c *typeCollector) signature(off dwarf.Offset, name string, in *unit) (*btf
 		}
 		if err := dw.Shared(e); err != nil {
 			return nil, err
+		}
+		if how, _ := e.Val(dwarf.AttrCalling).(int64); how == nocall {
+			return nil, errCut
 		}
 		origin, ok := e.Val(dwarf.AttrAbstractOrigin).(dwarf.Offset)
 		if !ok {

@@ -3,7 +3,6 @@
 package userfunc
 
 import (
-	"crypto/sha256"
 	"debug/dwarf"
 	"errors"
 	"fmt"
@@ -29,10 +28,12 @@ type typeMaker struct {
 	arch  string
 	types *dw.Types // which those that are made come from
 	made  map[dwarf.Type]btf.Type
-	named map[[sha256.Size]byte]btf.Type // structs and unions by key: units describe the same ones again
-	keys  int                            // bytes of all keys so far
-	depth int
-	err   error
+	named map[structKey][]namedStruct // units describe the same ones again
+	// compared says which pairs of types are the same, and pairs how many were looked at.
+	compared map[typePair]bool
+	pairs    int
+	depth    int
+	err      error
 	// pointers lead to types that are not made yet. To follow them within others would go as deep as the program's types
 	// are long.
 	pointers []pointer
@@ -199,84 +200,25 @@ func (m *typeMaker) structure(t *dwarf.StructType) btf.Type {
 		m.err = fmt.Errorf("struct %s is too large", t.StructName)
 		return &btf.Void{}
 	}
-	key := m.key(t)
-	if known, ok := m.named[key]; ok && name != "" {
-		m.made[t] = known
-		return known
+	key := structKey{t.Kind, t.StructName, t.ByteSize, len(t.Field)}
+	if name != "" {
+		for _, known := range m.named[key] {
+			if m.same(known.from, t) {
+				m.made[t] = known.made
+				return known.made
+			}
+		}
 	}
 	if t.Kind == "union" {
 		made := &btf.Union{Name: name, Size: uint32(t.ByteSize)}
-		m.made[t], m.named[key] = made, made
+		m.made[t], m.named[key] = made, append(m.named[key], namedStruct{t, made})
 		made.Members = m.members(t)
 		return made
 	}
 	made := &btf.Struct{Name: name, Size: uint32(t.ByteSize)}
-	m.made[t], m.named[key] = made, made
+	m.made[t], m.named[key] = made, append(m.named[key], namedStruct{t, made})
 	made.Members = m.members(t)
 	return made
-}
-
-// Limits on the keys of structs. What is beyond them does not tell structs apart; of too many, each is one of its own.
-const (
-	mostKey      = 1 << 16
-	mostKeyDepth = 8
-	mostKeys     = 64 << 20
-)
-
-// key returns what tells a struct from others.
-func (m *typeMaker) key(t *dwarf.StructType) [sha256.Size]byte {
-	if m.keys > mostKeys {
-		return sha256.Sum256(fmt.Appendf(nil, "%p", t))
-	}
-	text := m.appendStructure(nil, t, 0)
-	m.keys += len(text)
-	return sha256.Sum256(text)
-}
-
-// appendStructure appends what tells structs of one name apart, as units may each have a struct state
-// of their own: where members are, their names, and those of their types.
-func (m *typeMaker) appendStructure(dst []byte, t *dwarf.StructType, depth int) []byte {
-	dst = fmt.Appendf(dst, "%s %s %d{", t.Kind, t.StructName, t.ByteSize)
-	for _, f := range t.Field {
-		if len(dst) > mostKey {
-			break
-		}
-		dst = fmt.Appendf(dst, "%s %d %d %d %d ", f.Name, f.ByteOffset, f.BitOffset, f.DataBitOffset, f.BitSize)
-		dst = append(m.appendKey(dst, f.Type, depth+1), ';')
-	}
-	return append(dst, '}')
-}
-
-// appendKey appends the name of a type and, as dwarf.Type's String does not, ends for types that lead
-// to themselves.
-func (m *typeMaker) appendKey(dst []byte, t dwarf.Type, depth int) []byte {
-	if depth > mostKeyDepth || len(dst) > mostKey || t == nil {
-		return dst
-	}
-	switch t := t.(type) {
-	case *dwarf.PtrType:
-		return m.appendKey(append(dst, '*'), t.Type, depth+1)
-	case *dwarf.QualType:
-		return m.appendKey(append(append(dst, t.Qual...), ' '), t.Type, depth+1)
-	case *dwarf.ArrayType:
-		return m.appendKey(fmt.Appendf(dst, "[%d]", t.Count), t.Type, depth+1)
-	case *dwarf.FuncType:
-		dst = append(m.appendKey(append(dst, "func "...), t.ReturnType, depth+1), '(')
-		for _, p := range t.ParamType {
-			dst = append(m.appendKey(dst, p, depth+1), ',')
-		}
-		return append(dst, ')')
-	case *dwarf.StructType:
-		if t.StructName == "" {
-			return m.appendStructure(dst, t, depth)
-		}
-		return fmt.Appendf(dst, "%s %s", t.Kind, t.StructName)
-	case *dwarf.EnumType:
-		return fmt.Appendf(dst, "enum %s", t.EnumName)
-	case *dwarf.UnsupportedType:
-		return m.appendKey(append(dst, "_Atomic "...), m.types.Plain(t), depth+1)
-	}
-	return append(dst, t.Common().Name...)
 }
 
 func (m *typeMaker) members(t *dwarf.StructType) []btf.Member {

@@ -203,6 +203,91 @@ func TestSameNames(t *testing.T) {
 	}
 }
 
+// TestSameNamesBehind: structs whose members look the same are not the same type if these lead to others.
+func TestSameNamesBehind(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "program")
+	args := []string{"-g", "-shared", "-nostdlib", "-o", file}
+	const common = "struct entry; enum kind; struct hash { struct hash *next; struct entry **b; kind_t *kind; number *n; void (*f)(struct entry *); };\n"
+	for unit, types := range []string{
+		"struct entry { int key; void *val; }; typedef enum kind { A, B } kind_t; typedef int number;",
+		"struct entry { int key; void *val; }; typedef enum kind { A, B } kind_t; typedef int number;",
+		"struct entry { char *name; int key; }; typedef enum kind { A, B } kind_t; typedef int number;",
+		"struct entry { int key; void *val; }; typedef enum kind { B, A } kind_t; typedef int number;",
+		"struct entry { int key; void *val; }; typedef enum kind { A, B } kind_t; typedef unsigned number;",
+		"struct entry; typedef enum kind { A, B } kind_t; typedef int number;",
+	} {
+		source := fmt.Sprintf("%s\n%svoid f%d(struct hash *h) {}\n", types, common, unit)
+		name := filepath.Join(dir, fmt.Sprintf("%d.c", unit))
+		if err := os.WriteFile(name, []byte(source), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args = append(args, name)
+	}
+	output(t, "gcc", args...)
+	if _, err := Open(file, "amd64"); err != nil {
+		t.Skip(err) // another architecture
+	}
+	protos, spec := typesOf(t, file, "amd64", "f*")
+	member := func(fn, name string) btf.Type {
+		for _, m := range protos[fn].Params[0].Type.(*btf.Pointer).Target.(*btf.Struct).Members {
+			if m.Name == name {
+				return m.Type.(*btf.Pointer).Target
+			}
+		}
+		t.Fatalf("%s: no member %s", fn, name)
+		return nil
+	}
+	for fn, want := range map[string]string{"f0": "key", "f1": "key", "f2": "name", "f3": "key", "f4": "key"} {
+		if got := member(fn, "b").(*btf.Pointer).Target.(*btf.Struct).Members[0].Name; got != want {
+			t.Errorf("%s: an entry begins with %s, want %s", fn, got, want)
+		}
+		if got := btf.UnderlyingType(member(fn, "kind")).(*btf.Enum).Values[0].Name == "B"; got != (fn == "f3") {
+			t.Errorf("%s: the first kind is B: %v", fn, got)
+		}
+		if got := btf.UnderlyingType(member(fn, "n")).(*btf.Int).Encoding == btf.Unsigned; got != (fn == "f4") {
+			t.Errorf("%s: a number has no sign: %v", fn, got)
+		}
+	}
+	if hashes, _ := spec.AnyTypesByName("hash"); len(hashes) != 4 { // that of f5, which has no entries, may be any
+		t.Errorf("%d structs hash", len(hashes))
+	}
+}
+
+// TestNoCall: a function from which the compiler has taken parameters away has no types, and it is said why.
+func TestNoCall(t *testing.T) {
+	dir := t.TempDir()
+	source, assembly, file := filepath.Join(dir, "a.c"), filepath.Join(dir, "a.s"), filepath.Join(dir, "program")
+	if err := os.WriteFile(source, []byte("int f(int *unused, int used) { return used; }\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	output(t, "gcc", "-O1", "-gdwarf-5", "-dA", "-S", "-o", assembly, source)
+	text, err := os.ReadFile(assembly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	prototyped := regexp.MustCompile(`\.uleb128 0x27\s.*\n\s*\.uleb128 0x19\s`) // DW_AT_prototyped, DW_FORM_flag_present
+	for _, want := range []error{nil, errCut} {
+		if want != nil { // DW_AT_calling_convention, DW_FORM_implicit_const
+			text = prototyped.ReplaceAll(text, []byte(".uleb128 0x36\n.uleb128 0x21\n.sleb128 3\n#"))
+			if !bytes.Contains(text, []byte(".sleb128 3\n#")) {
+				t.Fatal("the compiler says in another way that a function has a prototype")
+			}
+		}
+		if err := os.WriteFile(assembly, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		output(t, "gcc", "-shared", "-nostdlib", "-o", file, assembly)
+		f, err := Open(file, "amd64")
+		if err != nil {
+			t.Skip(err) // another architecture
+		}
+		if _, err := f.Types(f.Named("f")); !errors.Is(err, want) {
+			t.Errorf("%v, want %v", err, want)
+		}
+	}
+}
+
 // TestManyUnits: of each function not all units are looked at. That takes memory for each.
 func TestManyUnits(t *testing.T) {
 	const functions = 300
