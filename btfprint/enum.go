@@ -44,19 +44,21 @@ func (c *compiler) enum(t *btf.Enum) (body, error) {
 // isFlags reports whether the values of an enum look like flags: at least three are single
 // bits, these outnumber the others, and the values do not simply count up from 0 or 1.
 func isFlags(t *btf.Enum) bool {
+	keep := ^uint64(0) >> (64 - 8*t.Size) // 1 << 31 is negative, if it is an int
 	var singles uint64
 	distinct, others := 0, 0
 	top := uint64(0)
 	seen := make(map[uint64]bool, len(t.Values))
 	for _, v := range t.Values {
-		if seen[v.Value] || v.Value == 0 {
+		v := v.Value & keep
+		if seen[v] || v == 0 {
 			continue
 		}
-		seen[v.Value] = true
+		seen[v] = true
 		distinct++
-		top = max(top, v.Value)
-		if v.Value&(v.Value-1) == 0 {
-			singles |= v.Value
+		top = max(top, v)
+		if v&(v-1) == 0 {
+			singles |= v
 		} else {
 			others++
 		}
@@ -110,11 +112,17 @@ func (p *Printer) appendEnum(dst []byte, b *body, v uint64, plain bool) ([]byte,
 		return dst, false
 	}
 	start := len(dst)
+	unused := 64 - 8*b.size
+	v = v << unused >> unused
 	for bit := uint64(1); v != 0 && bit != 0; bit <<= 1 {
 		if v&bit == 0 {
 			continue
 		}
-		name, ok := p.enumerator(list, bit)
+		one := bit
+		if b.signed {
+			one = uint64(int64(bit<<unused) >> unused)
+		}
+		name, ok := p.enumerator(list, one)
 		if !ok {
 			return dst[:start], false
 		}

@@ -55,6 +55,11 @@ func modeType() *btf.Enum {
 	return &btf.Enum{Name: "mode", Size: 4, Values: named("M_R", 1, "M_W", 2, "M_X", 4, "M_S", 8)}
 }
 
+// signedModeType is enum mode { M_R = 1, M_W = 2, M_X = 4, M_TOP = 1 << 31 }: an int.
+func signedModeType() *btf.Enum {
+	return &btf.Enum{Name: "mode", Size: 4, Signed: true, Values: named("M_R", 1, "M_W", 2, "M_X", 4, "M_TOP", -1<<31)}
+}
+
 // outerType has one member of each kind.
 func outerType() *btf.Struct {
 	inner := innerType()
@@ -229,6 +234,9 @@ func TestAppendValueOptions(t *testing.T) {
 			"(struct outer){.color = (enum color)BLUE,.bits = (unsigned int)0x5,.sbits = (int)0x1e,..."},
 		{"flags, plain", modeType(), []byte{5, 0, 0, 0}, ValueOptions{Plain: true}, "(enum mode)5"},
 		{"flags, one unknown", modeType(), []byte{0x15, 0, 0, 0}, ValueOptions{}, "(enum mode)21"},
+		{"flags, the highest a negative int", signedModeType(), []byte{1, 0, 0, 0x80}, ValueOptions{}, "(enum mode)M_R|M_TOP"},
+		{"flags, the highest alone", signedModeType(), []byte{0, 0, 0, 0x80}, ValueOptions{}, "(enum mode)M_TOP"},
+		{"flags, one of them unknown below a negative one", signedModeType(), []byte{0x11, 0, 0, 0x80}, ValueOptions{}, "(enum mode)-2147483631"},
 		{"no flags", colorType(), []byte{3, 0, 0, 0}, ValueOptions{}, "(enum color)3"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

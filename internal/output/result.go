@@ -61,17 +61,18 @@ const maxErrno = 4095
 // ResultError returns the number of the error in a result, given as its register; 0 if there is
 // none. Errors are negative numbers of at least the size of an int. The kernel also returns them in
 // pointers, as unsigned long (IS_ERR_VALUE), and in enums, which are unsigned if no enumerator is
-// negative. An enumerator is no error. If the type is unknown, the result may be an int, with 0 in
+// negative. An enumerator is no error, nor are all ones of another unsigned type, as DMA_MAPPING_ERROR. If the type is unknown, the result may be an int, with 0 in
 // the upper half of its register.
 func ResultError(t btf.Type, v uint64) uint64 {
 	size, signed, _ := expr.Number(t)
 	e, enum := btf.UnderlyingType(t).(*btf.Enum)
+	_, integer := btf.UnderlyingType(t).(*btf.Int)
 	switch {
 	case enum && enumerator(e, v) != "":
 		return 0
 	case size == 4 && (signed || enum), layout.Unknown(t) && v>>32 == 0:
 		v = uint64(int32(v))
-	case size != 8:
+	case size != 8, integer && !signed && !layout.Unknown(t) && layout.ClassOf("", t) == layout.NeverFails:
 		return 0
 	}
 	if number := -v; number <= maxErrno {

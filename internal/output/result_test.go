@@ -19,6 +19,7 @@ func TestResult(t *testing.T) {
 	long := &btf.Int{Name: "long", Size: 8, Encoding: btf.Signed}
 	ulong := &btf.Int{Name: "unsigned long", Size: 8}
 	u8 := &btf.Int{Name: "u8", Size: 1}
+	u64 := &btf.Int{Name: "long long unsigned int", Size: 8}
 	verdict := &btf.Enum{Name: "verdict", Size: 4, Signed: true, Values: []btf.EnumValue{{Name: "PASS", Value: 2}, {Name: "WORSE", Value: 1<<64 - 3}}}
 	for _, c := range []struct {
 		result btf.Type
@@ -53,6 +54,7 @@ func TestResult(t *testing.T) {
 		{ulong, layout.FailsInt64, minus(4095), "[-4095]"},
 		{ulong, layout.FailsInt64, minus(4096), "[0xfffffffffffff000]"},
 		{ulong, layout.NeverFails, 0xffffffea, "[0xffffffea]"},
+		{&btf.Typedef{Name: "dma_addr_t", Type: u64}, layout.NeverFails, minus(1), "[0xffffffffffffffff]"}, // DMA_MAPPING_ERROR, linux/dma-mapping.h
 		{typeUint, layout.NeverFails, 0xffffffea, "[0xffffffea]"},
 		{u8, layout.NeverFails, 0xabcdef07, "[7]"},
 		{verdict, layout.FailsInt32, 2, "[PASS]"},
