@@ -150,7 +150,7 @@ func (f *frameRules) run(c cursor, until uint64) {
 // step executes one instruction.
 func (f *frameRules) step(op uint8, c *cursor) {
 	switch op {
-	case dw.CFANop, dw.CFANegateRAState:
+	case dw.CFANop, dw.CFANegateRAState, dw.CFANegateRAStateWithPC:
 	case dw.CFASetLoc:
 		f.bad = true // no compiler of a kernel emits it
 	case dw.CFAAdvanceLoc1:

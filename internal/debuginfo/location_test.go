@@ -24,7 +24,7 @@ func testFrames() []byte {
 	common := entry(0xffffffff, 1, 0, 1, 0x78, 16, dw.CFADefCFA, 7, 8, dw.CFAOffset|16, 1)
 	body := binary.LittleEndian.AppendUint64(nil, 0x1000)
 	body = binary.LittleEndian.AppendUint64(body, 0x100)
-	body = append(body, dw.CFANegateRAState, dw.CFARememberState, dw.CFAAdvanceLoc|1, dw.CFADefCFAOffset, 16, dw.CFAOffset|6, 2, dw.CFAAdvanceLoc1, 4, dw.CFADefCFARegister, 6,
+	body = append(body, dw.CFANegateRAState, dw.CFANegateRAStateWithPC, dw.CFARememberState, dw.CFAAdvanceLoc|1, dw.CFADefCFAOffset, 16, dw.CFAOffset|6, 2, dw.CFAAdvanceLoc1, 4, dw.CFADefCFARegister, 6,
 		dw.CFAAdvanceLoc2, 0x1b, 0, dw.CFARestoreState)
 	return append(common, entry(0, body...)...)
 }

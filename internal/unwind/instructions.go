@@ -80,7 +80,7 @@ func (s *state) restore(reg uint64) bool {
 func (s *state) step(op uint8, c *cursor) bool {
 	align := s.common.dataAlign
 	switch op {
-	case dw.CFANop, dw.CFANegateRAState: // signatures are masked, whether there or not
+	case dw.CFANop, dw.CFANegateRAState, dw.CFANegateRAStateWithPC: // signatures are masked, whether there or not
 	case dw.CFAGNUArgsSize:
 		c.uleb()
 	case dw.CFASetLoc:
