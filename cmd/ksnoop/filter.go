@@ -36,7 +36,7 @@ type filterFlags struct {
 func (f *filterFlags) add(flags *pflag.FlagSet) {
 	flags.UintSliceVarP(&f.pids, "pid", "p", nil, "only calls of the process `PID`; stop when it ends (repeatable)")
 	flags.UintSliceVarP(&f.notPIDs, "not-pid", "P", nil, "no calls of the process `PID` (repeatable)")
-	flags.UintSliceVarP(&f.tids, "tid", "t", nil, "only calls made by this thread, `TID` (repeatable)")
+	flags.UintSliceVarP(&f.tids, "tid", "t", nil, "only calls made by this thread, `TID`; stop when it ends (repeatable)")
 	for _, name := range []string{"pid", "not-pid", "tid"} {
 		flags.Lookup(name).DefValue = "" // pflag would say "(default [])"
 	}

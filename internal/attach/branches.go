@@ -86,7 +86,7 @@ func (e *NoBranchesError) Error() string {
 	if errors.Is(e.Err, errNoSnapshot) {
 		return e.Err.Error()
 	}
-	text := fmt.Sprintf("the CPUs record no branches for us (%v): this takes Intel LBR, or AMD LbrExtV2 or BRS", e.Err)
+	text := fmt.Sprintf("the CPUs record no branches for us (%v): this takes Intel LBR or AMD LbrExtV2", e.Err)
 	switch {
 	case errors.Is(e.Err, unix.EACCES), errors.Is(e.Err, unix.EPERM):
 		return text + "; and the right to use it: run as root"

@@ -243,7 +243,7 @@ func TestLiveBranchesOfBrokenCPU(t *testing.T) {
 // for goes on.
 func TestLiveNoBranches(t *testing.T) {
 	guest.Require(t)
-	fault := "the CPUs record no branches for us (no such file or directory): this takes Intel LBR, or AMD LbrExtV2 or BRS, which virtual machines seldom pass on\n"
+	fault := "the CPUs record no branches for us (no such file or directory): this takes Intel LBR or AMD LbrExtV2, which virtual machines seldom pass on\n"
 	if runtime.GOARCH == "arm64" {
 		fault = "this kernel offers BPF no branch snapshot\n"
 	}
