@@ -170,7 +170,7 @@ func (s *service) answer(at agentconfig.Listen) error {
 		}
 		next = &server{agent.Server(agent.Handler(s.supervisor, version(), &s.reloads), log.New(s.stderr, "ksnoop: ", 0)), l}
 		go func() {
-			if err := next.Serve(agent.Listen(l)); !errors.Is(err, http.ErrServerClosed) {
+			if err := next.Serve(agent.Listen(l, agent.MostConnections)); !errors.Is(err, http.ErrServerClosed) {
 				fmt.Fprintf(s.stderr, "ksnoop: /metrics and /healthz are gone: %v\n", err)
 			}
 		}()

@@ -48,11 +48,12 @@ func Server(h http.Handler, errors *log.Logger) *http.Server {
 	return &http.Server{Handler: h, ErrorLog: errors, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second, MaxHeaderBytes: 16 << 10}
 }
 
-// mostConnections is how many connections are answered at a time. Others wait: anybody on the machine may open as many as they like.
-const mostConnections = 1024
+// MostConnections is how many connections are answered at a time. Others wait: anybody who reaches the address may open as many as they
+// like, which must not cost the agent its descriptors. They can keep others from an answer, not from being traced.
+const MostConnections = 1024
 
-// Listen returns a listener with this limit.
-func Listen(l net.Listener) net.Listener { return netutil.LimitListener(l, mostConnections) }
+// Listen returns a listener that takes so many connections at a time.
+func Listen(l net.Listener, most int) net.Listener { return netutil.LimitListener(l, most) }
 
 func appendMetrics(dst []byte, all []Status, version string, reloads *Reloads) []byte {
 	value := func(name string, n uint64, labels ...string) {

@@ -116,7 +116,8 @@ func TestListen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := Listen(inner)
+	const most = 8
+	l := Listen(inner, most)
 	var taken atomic.Int64
 	ended := make(chan struct{})
 	go func() {
@@ -130,18 +131,18 @@ func TestListen(t *testing.T) {
 			defer c.Close()
 		}
 	}()
-	for range mostConnections + 20 {
+	for range most + 20 {
 		c, err := net.Dial("tcp", inner.Addr().String())
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer c.Close()
 	}
-	for taken.Load() < mostConnections {
+	for taken.Load() < most {
 		time.Sleep(time.Millisecond)
 	}
 	time.Sleep(50 * time.Millisecond)
-	if n := taken.Load(); n != mostConnections {
+	if n := taken.Load(); n != most {
 		t.Errorf("%d connections", n)
 	}
 	if err := l.Close(); err != nil {

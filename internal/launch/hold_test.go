@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestMain lets this program be the process that Hold starts, one that calls Hold, and an executor.
+// TestMain lets this program be the process that Hold starts, one that calls Hold, one that starts a command as a user, a becomer and an executor.
 func TestMain(m *testing.M) {
 	switch {
 	case IsHolder(os.Args):
@@ -31,6 +31,15 @@ func TestMain(m *testing.M) {
 		file.Close()
 		fmt.Println(pid, err)
 		_, _ = io.Copy(io.Discard, os.Stdin)
+		return
+	case os.Getenv("KSNOOP_TEST_AS_USER") != "":
+		c, err := Start(&User{"root", syscall.Credential{}}, []string{"ls", "-l", "/proc/self/fd"})
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		c.Continue()
+		<-c.Done()
 		return
 	}
 	os.Exit(m.Run())

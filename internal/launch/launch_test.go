@@ -5,6 +5,7 @@ package launch
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -115,6 +116,34 @@ func TestDescriptors(t *testing.T) {
 			if strings.Contains(string(text), " -> "+link+"\n") {
 				t.Errorf("the command has our %s:\n%s", link, text)
 			}
+		}
+	}
+}
+
+// TestDescriptorsInPlace: a command of a user has what is passed on at the same numbers, also at those that are the next free ones for
+// what starts it.
+func TestDescriptorsInPlace(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root starts commands as a user")
+	}
+	var files [2]*os.File
+	for i, name := range []string{"third", "fifth"} {
+		f, err := os.Create(filepath.Join(t.TempDir(), name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		files[i] = f
+	}
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env, cmd.ExtraFiles = append(os.Environ(), "KSNOOP_TEST_AS_USER=1"), []*os.File{files[0], nil, files[1]}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v:\n%s", err, out)
+	}
+	for _, want := range []string{" 3 -> " + files[0].Name(), " 5 -> " + files[1].Name()} {
+		if !strings.Contains(string(out), want+"\n") {
+			t.Errorf("%q is missing:\n%s", want, out)
 		}
 	}
 }

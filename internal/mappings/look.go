@@ -148,6 +148,9 @@ func (w *Watcher) follow(is cpu, l *look) error {
 		c.young, c.counted = false, false
 		return nil
 	case err != nil:
+		if goesOn && !c.counted {
+			l.lost.Count++
+		}
 		c.young, c.counted = false, true
 		return fmt.Errorf("perf_event_open: %w", err)
 	}

@@ -3,6 +3,7 @@
 package mappings
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -207,6 +208,26 @@ func TestLookDeaf(t *testing.T) {
 		lost := append(b.pending, Event{})[0]
 		if !slices.Equal(b.opened, step.opened) || (lost.Kind == Lost) != step.lost || lost.Count != step.count {
 			t.Errorf("%s: opened %v, want %v; lost %+v, want %v and %d", step.name, b.opened, step.opened, lost, step.lost, step.count)
+		}
+	}
+}
+
+// TestLookAnewFails: where a CPU is to be followed anew and cannot be, that counts once.
+func TestLookAnewFails(t *testing.T) {
+	b := newBench(0)
+	b.deaf = unix.EACCES
+	if err := b.begin(); err != nil {
+		t.Fatal(err)
+	}
+	b.ages(mostYoung)
+	b.fails[0] = unix.EMFILE
+	for n, want := range []uint64{1, 0} {
+		b.pending = nil
+		if err := b.look(); !errors.Is(err, unix.EMFILE) {
+			t.Fatal(err)
+		}
+		if lost := append(b.pending, Event{})[0]; lost.Kind != Lost || lost.Count != want {
+			t.Errorf("look %d: lost %+v, want %d", n, lost, want)
 		}
 	}
 }

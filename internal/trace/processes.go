@@ -92,9 +92,15 @@ func threadThere(proc fs.FS, tid uint) bool {
 		return true
 	}
 	stat, err := fs.ReadFile(proc, strconv.FormatUint(uint64(tid), 10)+"/stat")
-	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	return err != nil || len(fields) == 0 || fields[0][0] != 'Z' && fields[0][0] != 'X' // whose status nobody has asked for yet
+	fields := afterName(stat)
+	return err != nil || len(fields) == 0 || !dead(fields[0])
 }
+
+// afterName returns the fields of /proc/PID/stat behind the name, which may be anything. The first is the state.
+func afterName(stat []byte) [][]byte { return bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:]) }
+
+// dead reports whether a state is that of a thread that has ended, also if nobody has asked for its status yet.
+func dead(state []byte) bool { return state[0] == 'Z' || state[0] == 'X' }
 
 // watchThreads calls end when all of some threads have ended, unless it was given up. Before Linux 6.9 nothing tells of the end of a
 // thread that somebody has not made.
@@ -175,6 +181,6 @@ func goOn(proc fs.FS, follows func(pid int) (bool, error)) (n int, err error) {
 // thread may end before others.
 func ended(stat []byte) bool {
 	const state, threads = 0, 20 - 3 // proc(5) counts the state as the third field
-	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	return len(fields) <= threads || (fields[state][0] == 'Z' || fields[state][0] == 'X') && len(fields[threads]) == 1 && fields[threads][0] <= '1'
+	fields := afterName(stat)
+	return len(fields) <= threads || dead(fields[state]) && len(fields[threads]) == 1 && fields[threads][0] <= '1'
 }
