@@ -3,11 +3,14 @@
 package livetest_test
 
 import (
+	"fmt"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/ksnoop/ksnoop/internal/attach"
+	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/vm/guest"
 	"github.com/ksnoop/ksnoop/layout"
 )
@@ -109,4 +112,34 @@ func TestLiveNoFentry(t *testing.T) {
 	run := func(args ...string) (string, string, int) { return ksnoop(t, args...) }
 	fallbackCase{args: []string{"-v", "seq_printf()"}, says: "seq_printf: attached with kprobe"}.run(t, run)
 	fallbackCase{args: []string{"--attach=fentry", "seq_printf()"}, status: 1, says: "fentry of seq_printf: BTF has no signature of it under this name that a trampoline could take; kprobes need none"}.run(t, run)
+}
+
+// TestLiveUnpaired: where the kernel does not tell programs at return where the call's stack is, kprobe.multi and kprobe.session are not
+// used for returns. The programs would find nothing that was kept, or that of another call.
+func TestLiveUnpaired(t *testing.T) {
+	guest.Require(t)
+	handler, ok := kernel.Open(os.DirFS("/")).SymbolNamed("return_to_handler", "")
+	if runtime.GOARCH != "amd64" || !ok || guest.Kernel() == "6.1" || guest.Kernel() == "6.12" {
+		t.Skip("fprobe hands over returns by return_to_handler on amd64, since Linux 6.14")
+	}
+	const refusal = "at return this kernel does not tell where the call's stack is"
+	both, work := "vfs_read(count == 77, $duration, return == count)", "read -count 3 -size 77"
+	for _, own := range []string{"0", "1"} {
+		t.Run(own, func(t *testing.T) {
+			loadModule(t, "ksnoop_blind", fmt.Sprintf("at=%#x own=%s", handler.Addr, own))
+			for _, c := range []fallbackCase{
+				{args: []string{"--attach=session", both}, status: 1, says: "kprobe.session is not used: " + refusal},
+				{args: []string{"--attach=multi", both}, status: 1, says: refusal},
+				{args: []string{"--attach=multi", "vfs_read(count == 77)"}, work: work, name: "vfs_read", want: 3},
+				{args: []string{"--attach=kprobe", both}, work: work, name: "vfs_read", want: 3},
+				{args: []string{both}, work: work, name: "vfs_read", want: 3},
+			} {
+				c.run(t, func(args ...string) (string, string, int) { return ksnoop(t, args...) })
+			}
+		})
+	}
+	for _, m := range []string{"session", "multi"} {
+		fallbackCase{args: []string{"--attach=" + m, both}, work: work, name: "vfs_read", want: 3}.run(t,
+			func(args ...string) (string, string, int) { return ksnoop(t, args...) })
+	}
 }
