@@ -94,7 +94,7 @@ func compile(ctx context.Context, pkgs []*livePackage, arch, dir string) ([]prog
 		g.Go(func() error {
 			// Packages may have the same last name, so each gets a folder.
 			file := filepath.Join(dir, arch, fmt.Sprint(i), filepath.Base(p.Dir)+".test")
-			cmd := exec.CommandContext(ctx, "go", "test", "-c", "-ldflags=-w", "-o", file, p.ImportPath)
+			cmd := exec.CommandContext(ctx, "go", "test", "-c", "-trimpath", "-ldflags=-w", "-o", file, p.ImportPath)
 			cmd.Env = vm.GoEnv(arch)
 			if out, err := cmd.CombinedOutput(); err != nil {
 				return fmt.Errorf("compile tests of %s: %w\n%s", p.ImportPath, err, out)
@@ -150,11 +150,12 @@ func payloads(ctx context.Context, o options, kernels []target, dir string) (map
 	return loads, nil
 }
 
-// A target is a kernel to test on, and how much.
+// A target is a guest to test in, and how much.
 type target struct {
 	vm.Kernel
 	smoke bool
 	share share
+	half  half
 }
 
 // shareOut gives each kernel with all features a share, and returns how many there are. A kernel with
@@ -176,6 +177,24 @@ func shareOut(kernels []target, turn int) (whole int) {
 		}
 	}
 	return whole
+}
+
+// halved gives each kernel with all features two guests. With one for each, those of the two longest would run alone at the end,
+// and a guest does not keep a CPU busy. The first kernel with one test of each feature takes longest, on another architecture.
+func halved(kernels []target) (guests []target) {
+	var second, smoke []target
+	for _, k := range kernels {
+		if k.smoke {
+			smoke = append(smoke, k)
+			continue
+		}
+		k.half = 1
+		guests = append(guests, k)
+		k.half = 2
+		second = append(second, k)
+	}
+	n := min(1, len(smoke))
+	return slices.Concat(guests, smoke[:n], second, smoke[n:])
 }
 
 // findKernels fetches the kernels. Debian drops a series when it has a newer one:
@@ -224,13 +243,16 @@ func liveTests(ctx context.Context, o options, t *tally) error {
 	if err != nil {
 		return err
 	}
+	if o.share || o.all {
+		kernels = halved(kernels)
+	}
 	var guests []*live
 	for _, k := range kernels {
 		l, err := newLive(ctx, o, k, loads[k.Arch])
 		if err != nil {
 			return err
 		}
-		l.tally = &tally{w: t.w}
+		l.half, l.tally = k.half, &tally{w: t.w}
 		guests = append(guests, l)
 	}
 	// A guest runs on one thread, so guests run side by side. Tests wait now and then, so there are two guests more than CPUs.
@@ -294,6 +316,7 @@ type live struct {
 	guest   vm.Guest
 	smoke   bool
 	share   share
+	half    half
 	load    *payload
 	machine *vm.Machine
 	options options
@@ -381,8 +404,18 @@ func (l *live) test(ctx context.Context, p program) error {
 	if err != nil {
 		return err
 	}
-	if others := l.share.others(tests); len(others) > 0 && !l.smoke {
+	others := l.half.others(tests)
+	if !l.smoke {
+		others = append(others, l.share.others(tests)...)
+	}
+	if len(others) > 0 {
 		skip += "|^(" + strings.Join(others, "|") + ")$"
+	}
+	left := func(name string) bool {
+		return !slices.Contains(others, name) && (!l.smoke || slices.Contains(smoke[:], name))
+	}
+	if pattern == "" && !l.options.debugInfo && !slices.ContainsFunc(tests, left) {
+		return nil // to start the program takes a second
 	}
 	switch {
 	case pattern == "" && l.options.debugInfo:
@@ -399,7 +432,6 @@ func (l *live) test(ctx context.Context, p program) error {
 		return err
 	}
 	if names := first.failedTests(); whole && len(names) > 0 && len(names) <= mostAgain {
-		l.close()
 		again := &tally{w: l.tally.w}
 		whole, err := l.testOnce(ctx, p, "^("+strings.Join(names, "|")+")$", skip, again)
 		if err != nil {
@@ -412,8 +444,8 @@ func (l *live) test(ctx context.Context, p program) error {
 	return ctx.Err()
 }
 
-// mostAgain is how many tests of a package may fail and be run once more, in a guest that
-// has just booted. What happens when is not the same twice in a guest that shares its
+// mostAgain is how many tests of a package may fail and be run once more, in the same guest: another one would not have
+// what tests before have left. What happens when is not the same twice in a guest that shares its
 // CPUs with other work; a fault fails again. Those that pass then are reported.
 const mostAgain = 2
 

@@ -39,6 +39,19 @@ func (s share) others(tests []string) (names []string) {
 	return names
 }
 
+// A half is 1 or 2 where two guests of one kernel have half of its tests each, and 0 where one has all.
+type half int
+
+// others are the tests that the other guest of the kernel runs.
+func (h half) others(tests []string) (names []string) {
+	for _, name := range tests {
+		if h != 0 && half(1+crc32.ChecksumIEEE([]byte(name))%2) != h {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // onEach are tests that are not shared.
 var onEach = [...]string{
 	"TestLiveKernels",     // every method and view

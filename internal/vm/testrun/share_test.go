@@ -80,6 +80,25 @@ func TestOthers(t *testing.T) {
 	}
 }
 
+// TestHalved: the two guests of a kernel have each of its tests once.
+func TestHalved(t *testing.T) {
+	var order []string
+	for _, k := range halved([]target{{Kernel: vm.Kernel{Name: "a"}}, {Kernel: vm.Kernel{Name: "b"}}, {Kernel: vm.Kernel{Name: "c"}, smoke: true}, {Kernel: vm.Kernel{Name: "d"}, smoke: true}}) {
+		order = append(order, fmt.Sprint(k.Name, int(k.half)))
+	}
+	if want := []string{"a1", "b1", "c0", "a2", "b2", "d0"}; !slices.Equal(order, want) {
+		t.Errorf("%q, want %q", order, want)
+	}
+	tests := []string{"TestLiveStack", "TestLiveKernels", "TestLiveMethods", "TestLiveTour", "TestLiveJSON", "TestLiveFilters"}
+	first, second := half(1).others(tests), half(2).others(tests)
+	if both := slices.Sorted(slices.Values(slices.Concat(first, second))); !slices.Equal(both, slices.Sorted(slices.Values(tests))) || len(first) == 0 || len(second) == 0 {
+		t.Errorf("left to others are %q and %q", first, second)
+	}
+	if all := half(0).others(tests); len(all) != 0 {
+		t.Errorf("one guest leaves out %q", all)
+	}
+}
+
 // TestRepeats: in four turns each guest has each half of the tests with each half of the repeats.
 func TestRepeats(t *testing.T) {
 	got := map[string]bool{}
