@@ -71,6 +71,9 @@ func TestLiveVerifier(t *testing.T) {
 	if failed := a.tried - a.fentry - a.kprobe; failed > 0 {
 		t.Errorf("%d functions load in no way", failed)
 	}
+	if a.tried == 0 || 2*a.fentry < a.tried {
+		t.Error("fentry has few of them")
+	}
 }
 
 type acceptance struct {

@@ -130,21 +130,27 @@ func TestLiveFaults(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
+				workload(t, "read", "-size", "22") // which says that it has
 			})
+			foreign := 0
 			for _, s := range out {
 				if strings.HasPrefix(s, strings.TrimSpace(string(self))+"/") {
 					t.Errorf("own session: %s", s)
+				} else if strings.HasPrefix(s, "workload/") {
+					foreign++
 				}
 			}
+			if foreign == 0 {
+				t.Errorf("no session of the workload: %q", out)
+			}
 		})
-		// A success value is no error, whatever its number; nor is a bool with
-		// anything in the upper bits of its register.
+		// A success value is no error, whatever its number.
 		t.Run("classes/"+m.String(), func(t *testing.T) {
 			r := sessionRun{entry: []string{"vfs_read"}, method: m, report: bpf.SessionSettings{Success: false, Errors: errorSet(22)},
 				settings: trace.Settings{Filter: bpf.Filter{Comms: []string{"workload"}}}}
-			out, _ := r.sessions(t, func() { workload(t, "read", "-size", "22") })
-			if len(out) != 0 {
-				t.Errorf("sessions %q", out)
+			out, counts := r.sessions(t, func() { workload(t, "read", "-size", "22") })
+			if len(out) != 0 || counts[bpf.LeftFine] == 0 {
+				t.Errorf("sessions %q, %v", out, counts)
 			}
 		})
 	}

@@ -52,8 +52,11 @@ func TestLiveMisemulated(t *testing.T) {
 			}
 		}
 	}
-	if probed == 0 {
-		t.Skip("no such call in these functions")
+	switch {
+	case probed == 0 && view.Arch() == "amd64":
+		t.Error("no such call in these functions")
+	case probed == 0:
+		t.Skipf("on %s no call has a prefix", view.Arch())
 	}
 }
 

@@ -55,7 +55,7 @@ func TestLiveOTLP(t *testing.T) {
 		mu.Lock()
 		n := came[c.path]
 		mu.Unlock()
-		if status != 0 && c.args[1] == "replay" || strings.Contains(stdout, "ip_send_skb") || !strings.Contains(stderr, c.want) || n < max(c.count, 1) { // more came if there was another run: see printed
+		if status != 0 && c.args[0] == "replay" || strings.Contains(stdout, "ip_send_skb") || !strings.Contains(stderr, c.want) || n < max(c.count, 1) { // more came if there was another run: see printed
 			t.Errorf("%q: status %d, %d items came\n%s%s", c.args, status, n, stdout, stderr)
 		}
 	}

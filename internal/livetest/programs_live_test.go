@@ -125,6 +125,7 @@ func TestLiveProgramContexts(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"bpf:target_xdp": ")65", "bpf:target_socket": "skb->len = (unsigned int)86", "bpf:target_avoid": ")2",
+		"bpf:target_tracepoint": "ctx->id = ", "bpf:queue_of[target_freed]": "skb->queue_mapping = (__u16)0",
 	} {
 		bodies := bodiesOf(out, "workload", name)
 		if !slices.ContainsFunc(bodies, func(b string) bool { return strings.Contains(b, want) }) {

@@ -111,9 +111,13 @@ func TestLiveRotate(t *testing.T) {
 		t.Errorf("status %d, %d calls of %d, %d lost: %s", status, lines, made, lost, errs)
 	}
 	var last float64
-	for _, at := range regexp.MustCompile(`(?m)^ *dd +\d+ +\d+ +(\d+\.\d+) vfs_read`).FindAllStringSubmatch(out, -1) {
+	times := regexp.MustCompile(`(?m)^ *dd +\d+ +\d+ +(\d+\.\d+) vfs_read`).FindAllStringSubmatch(out, -1)
+	if len(times) != lines {
+		t.Errorf("%d of %d calls have a time", len(times), lines)
+	}
+	for _, at := range times {
 		var now float64
-		if fmt.Sscan(at[1], &now); now < last {
+		if _, err := fmt.Sscan(at[1], &now); err != nil || now < last {
 			t.Errorf("%s follows %f", at[1], last)
 		}
 		last = now

@@ -94,6 +94,8 @@ func holdRecording(s *formattest.Schema, name string) error {
 		return nil
 	}
 	cmd := exec.Command(realProgram(), "replay", "--format", "json", name)
+	var said strings.Builder
+	cmd.Stderr = &said
 	pipe, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
@@ -124,7 +126,11 @@ func holdRecording(s *formattest.Schema, name string) error {
 			errs = append(errs, fmt.Errorf("%s: %w:\n%.2000s", name, err, line))
 		}
 	}
-	_ = cmd.Wait() // it fails where a test has cut the recording off
+	if err := cmd.Wait(); err != nil && !strings.Contains(said.String(), "the recording was cut off") {
+		errs = append(errs, fmt.Errorf("replay %s: %w:\n%s", name, err, said.String()))
+	} else if n == 0 && err == nil {
+		errs = append(errs, fmt.Errorf("replay %s: no line, and no error:\n%s", name, said.String()))
+	}
 	if n == 0 {
 		schemaCounts.empty++
 	}

@@ -57,6 +57,9 @@ func (s *Soak) Run(t *testing.T) {
 			t.Fatalf("%s %d is %q", s.Name, i, file[:min(len(file), 2000)])
 		}
 	}
+	if read := n - refused; n >= 20 && read < n/20 {
+		t.Errorf("%d of %d files are refused: little is tested", refused, n)
+	}
 	t.Logf("soak: %s: %d tried, %d refused, %d read, slowest %v, most memory %d KiB", s.Name, n, refused, n-refused, slowest.Round(time.Millisecond), largest>>10)
 }
 

@@ -26,8 +26,8 @@ import (
 func TestImageIsReadelf(t *testing.T) {
 	const text = "int one(int x) { return x + 1; }\nint two(int x) { return one(x) + 2; }\nint _start(void) { return two(3); }\n"
 	for _, command := range []string{
-		"gcc -static -O0", "gcc -static -O0 -s -rdynamic -static-pie",
-		"clang --target=i386-linux-gnu -nostdlib -fuse-ld=lld -shared", "clang --target=powerpc64-linux-gnu -nostdlib -fuse-ld=lld -shared",
+		"gcc -static -O0", "gcc -O0 -s -rdynamic",
+		"clang --target=i386-linux-gnu -fPIC -nostdlib -fuse-ld=lld -shared", "clang --target=powerpc64-linux-gnu -nostdlib -fuse-ld=lld -shared",
 		"clang --target=mips-linux-gnu -nostdlib -fuse-ld=lld -shared", "clang --target=aarch64-linux-gnu -nostdlib -fuse-ld=lld -shared",
 	} {
 		t.Run(command, func(t *testing.T) {

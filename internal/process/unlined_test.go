@@ -36,7 +36,7 @@ int main(int argc, char **argv) { return called(argc); }
 	}{
 		{"all there", "gcc -O2 -g -o program a.c", 0, true, ""},
 		{"stripped", "gcc -O2 -s -o program a.c", 0, false, ""},
-		{"32 bits", "gcc -m32 -O2 -c -o a.o a.c; cp a.o program || gcc -O2 -s -o program a.c", 0, false, ""},
+		{"32 bits", "grep -v include a.c > b.c && gcc -m32 -O2 -w -c -o program b.c", 0, false, ""},
 		{"halves beside the program", split, 0, true, ""},
 		{"no halves", split + " && rm *.dwo", 0, false, ".dwo: no such file or directory"},
 		{"the shared file is missing", "gcc -O2 -g -o program a.c && cp program other && dwz -m shared program other && rm shared", 0, false, "program: the file that it shares with others (dwz -m) is missing"},
