@@ -7,8 +7,19 @@
 #ifndef KSNOOP_ARGS_H
 #define KSNOOP_ARGS_H
 
-// copy_target copies what p points to and returns how many bytes that takes, header and
-// padding included. An address without the top bit is one of user space.
+// kernel_half reports whether an address is in the kernel's half. arm64 ignores the highest byte of
+// addresses of user space, which may have any there.
+static __always_inline bool kernel_half(__u64 addr)
+{
+#if defined(__TARGET_ARCH_arm64)
+	return addr >= ~0ULL << 55;
+#else
+	return (__s64)addr < 0;
+#endif
+}
+
+// copy_target copies what p points to, in the kernel or in user space, and returns how many bytes that
+// takes, header and padding included.
 static __always_inline __u32 copy_target(struct arg_bytes *to, __u64 p, __u32 i, __u32 kind, __u32 size)
 {
 	void *data = to + 1;
@@ -17,11 +28,11 @@ static __always_inline __u32 copy_target(struct arg_bytes *to, __u64 p, __u32 i,
 	if (size > ARG_REACH)
 		size = ARG_REACH;
 	if (kind == TARGET_TEXT)
-		n = (__s64)p < 0 ? bpf_probe_read_kernel_str(data, size, (void *)p)
-				 : bpf_probe_read_user_str(data, size, (void *)p);
+		n = kernel_half(p) ? bpf_probe_read_kernel_str(data, size, (void *)p)
+				   : bpf_probe_read_user_str(data, size, (void *)p);
 	else
-		n = (__s64)p < 0 ? bpf_probe_read_kernel(data, size, (void *)p)
-				 : bpf_probe_read_user(data, size, (void *)p);
+		n = kernel_half(p) ? bpf_probe_read_kernel(data, size, (void *)p)
+				   : bpf_probe_read_user(data, size, (void *)p);
 	to->target = i;
 	to->pad = 0;
 	to->flags = n < 0 ? TARGET_FAULT : 0;

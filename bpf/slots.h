@@ -23,7 +23,7 @@ struct {
 static __always_inline bool in_kernel(__u64 addr)
 {
 #if defined(__TARGET_ARCH_arm64)
-	return (__s64)addr < 0;
+	return kernel_half(addr);
 #else
 	return true;
 #endif

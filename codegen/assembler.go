@@ -194,7 +194,7 @@ func flag(b bool) int32 {
 // itself.
 func (a *assembler) helper(fn asm.BuiltinFunc, first ...asm.Instruction) {
 	if a.arch.readsUser && (fn == asm.FnProbeReadKernel || fn == asm.FnProbeReadKernelStr) {
-		a.emit(asm.JSGE.Imm(asm.R3, 0, a.failed())) // the address: of the kernel if bit 63 is set
+		a.inKernel(asm.R3) // the address
 	}
 	a.reads = a.reads || !leaf[fn]
 	a.saveContext()

@@ -297,7 +297,9 @@ func TestAddressOfZero(t *testing.T) {
 			load := slices.IndexFunc(insns, func(ins asm.Instruction) bool {
 				return ins.OpCode.Class() == asm.LdXClass && ins.OpCode.Size() == asm.DWord && ins.Offset == 16
 			})
-			tested := func(ins asm.Instruction) bool { return ins.OpCode.JumpOp() == asm.JSGE && ins.Constant == 0 }
+			tested := func(ins asm.Instruction) bool {
+				return ins.OpCode.JumpOp() == asm.JSGE && ins.Constant == 0 || ins.OpCode.JumpOp() == asm.JLT && ins.Src == asm.R5
+			}
 			helper := slices.IndexFunc(insns, func(ins asm.Instruction) bool { return ins.IsBuiltinCall() })
 			if load < 0 || helper < load || slices.ContainsFunc(insns[:load], tested) != first || !slices.ContainsFunc(insns, tested) {
 				t.Errorf("%s, guard %v: the load is at %d, the helper at %d:\n%v", arch, guard, load, helper, insns)

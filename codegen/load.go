@@ -103,10 +103,21 @@ func (a *assembler) testsFirst() bool {
 
 // isAddress faults if reg is not a kernel address: NULL, anything in the lower half, error
 // pointers. It does not find addresses that are merely unmapped; the load and confirmZero
-// do.
+// do. R5 is lost on arm64.
 func (a *assembler) isAddress(reg asm.Register) {
-	a.emit(asm.JSGE.Imm(reg, 0, a.failed()))
+	a.inKernel(reg)
 	a.emit(asm.JGT.Imm(reg, -4096, a.failed()))
+}
+
+// inKernel faults if reg is not in the kernel's half of the addresses. arm64 ignores the highest byte of addresses of user space, which
+// may have any, so that bit 63 does not tell. A load of user memory that faults in a program (PAN) is not given up but made again, for ever.
+// R5 is lost there.
+func (a *assembler) inKernel(reg asm.Register) {
+	if !a.arch.readsUser {
+		a.emit(asm.JSGE.Imm(reg, 0, a.failed()))
+		return
+	}
+	a.emit(asm.Mov.Imm(asm.R5, -1), asm.LSh.Imm(asm.R5, 55), asm.JLT.Reg(reg, asm.R5, a.failed()))
 }
 
 // moveTo moves R0 to reg. If R0 was just loaded, it changes that load instead.

@@ -37,6 +37,7 @@ var smoke = [...]string{
 	"TestLiveBranches",         // branch records
 	"TestLivePath",             // ways through functions
 	"TestLivePointer",          // where arm64 must not be probed
+	"TestLiveTagged",           // what is no address of the kernel on arm64
 	"TestLiveReplay",           // recordings
 	"TestLiveFilters",          // filters by process
 	"TestLiveStashNested",      // what is kept from entry to return
