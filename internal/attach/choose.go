@@ -158,7 +158,11 @@ func supported(h host, m layout.Method) error {
 	if !ok {
 		return nil
 	}
-	return refusal(needs, h.has(needs))
+	err := h.has(needs)
+	if errors.Is(err, errUnpaired) { // which does not matter to all requests
+		return nil
+	}
+	return refusal(needs, err)
 }
 
 // refusal says what it takes to have what a kernel has not, in place of what the

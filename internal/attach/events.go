@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
 	"github.com/ksnoop/ksnoop/internal/kernel"
@@ -27,16 +28,29 @@ import (
 
 func (t *Tracer) eventGroup() string { return fmt.Sprintf("%s%d_%s", eventGroup, t.pids.self, process) }
 
+// affordReturns refuses too many kretprobes for this machine.
+func (t *Tracer) affordReturns(functions int, e end) error {
+	if e == atEntry || !t.options.Kernel.Since(perCPUReturns.major, perCPUReturns.minor) {
+		return nil
+	}
+	cpus, err := ebpf.PossibleCPU()
+	if err != nil {
+		return err
+	}
+	memory, err := ownMemory()
+	if err != nil {
+		return err
+	}
+	return affordReturns(functions, cpus, os.Getpagesize(), memory)
+}
+
 // hookEvent hooks a program at many functions by one event. The program looks
 // up by the function's address which probe it runs for.
 func (t *Tracer) hookEvent(prog program, probes []*plan.Probe, e end) (made []closer, failed []Failure) {
-	for _, p := range probes {
-		if p.Func.Addr == 0 {
-			failed = append(failed, Failure{p, t.noAddress(p)})
+	if err := t.affordReturns(len(probes), e); err != nil {
+		for _, p := range probes {
+			failed = append(failed, Failure{p, err})
 		}
-	}
-	probes = without(probes, failed)
-	if len(probes) == 0 {
 		return nil, failed
 	}
 	fsys := t.host.tracefs()

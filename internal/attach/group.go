@@ -95,11 +95,14 @@ func (t *Tracer) groups(probes []*plan.Probe) []*group {
 	var key []byte
 	for _, p := range probes {
 		where := any(p.Func.Addr)
-		switch p.Method {
-		case layout.MethodTracingMulti:
+		switch {
+		case p.Method == layout.MethodTracingMulti:
 			where = p.Func.String()
-		case layout.MethodUprobe:
+		case p.Method == layout.MethodUprobe:
 			where = p.Name
+		case p.Func.Addr == 0:
+			t.fail(t.noAddress(p), p)
+			continue
 		}
 		code.Layer = layers[where]
 		layers[where]++
@@ -132,7 +135,7 @@ func (t *Tracer) groups(probes []*plan.Probe) []*group {
 		}
 		key = append(append(key[:0], byte(p.Method)), module...)
 		if p.Method != layout.MethodKprobe && p.Method != layout.MethodUprobe {
-			key = append(key, '|', byte(code.Layer)) // at a function a link runs its program once, with one cookie
+			key = binary.AppendUvarint(append(key, '|'), uint64(code.Layer)) // at a function a link runs its program once, with one cookie
 		}
 		for _, functions := range [][]bpf.Subprogram{programs.Entry, programs.Return} {
 			key = appendCode(append(key, '|'), functions)
@@ -281,7 +284,11 @@ func (t *Tracer) fail(err error, probes ...*plan.Probe) {
 
 // noAddress is why a function cannot be one of many.
 func (t *Tracer) noAddress(p *plan.Probe) error {
-	if err := t.options.Kernel.Symbols(); err != nil {
+	err := t.options.Kernel.Symbols()
+	switch {
+	case err != nil && ambiguous(p):
+		return fmt.Errorf("several functions are called %s, and only their addresses tell which is meant: %w", p.Name, err)
+	case err != nil:
 		return fmt.Errorf("many functions at once are hooked by their addresses: %w", err)
 	}
 	return fmt.Errorf("%s cannot be hooked with others: /proc/kallsyms has no address of %[1]s", p.Name)

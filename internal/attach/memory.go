@@ -24,6 +24,19 @@ func ownMemory() (uint64, error) {
 	return min(uint64(machine.Totalram)*uint64(machine.Unit), groupMemory(os.DirFS("/"))), nil
 }
 
+// perCPUReturns is the Linux since which a kretprobe takes memory for each CPU that there may be, of pages of its own
+// (lib/objpool.c). No control group accounts for it.
+var perCPUReturns = version{6, 12}
+
+// affordReturns refuses kretprobes that would take too much of a machine's memory, in bytes.
+func affordReturns(functions, cpus, page int, memory uint64) error {
+	const part = 8
+	if need := uint64(functions) * uint64(cpus) * uint64(page); need > memory/part {
+		return fmt.Errorf("kretprobes of %d functions take %d MiB for the %d CPUs that this machine may have, more than an eighth of the memory; trace fewer functions, or only their entries", functions, need>>20, cpus)
+	}
+	return nil
+}
+
 // groupMemory returns the least that a control group (of version 2) allows of those that this
 // process is in, math.MaxUint64 if none has a limit that can be read.
 func groupMemory(root fs.FS) uint64 {

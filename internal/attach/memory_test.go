@@ -35,3 +35,19 @@ func TestGroupMemory(t *testing.T) {
 		}
 	}
 }
+
+// TestAffordReturns: kretprobes must not take a large part of a machine with many CPUs.
+func TestAffordReturns(t *testing.T) {
+	for _, c := range []struct {
+		functions, cpus, page int
+		memory                uint64
+		refused               bool
+	}{
+		{1652, 2, 4096, 2 << 30, false}, {5000, 64, 4096, 256 << 30, false}, {40_000, 64, 4096, 64 << 30, true},
+		{5000, 128, 4096, 8 << 30, true}, {1000, 144, 64 << 10, 32 << 30, true}, {100, 144, 64 << 10, 32 << 30, false},
+	} {
+		if err := affordReturns(c.functions, c.cpus, c.page, c.memory); (err != nil) != c.refused {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}

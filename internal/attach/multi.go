@@ -18,12 +18,7 @@ import (
 // hookMulti hooks a program at many functions by one kprobe.multi link, whose
 // cookies tell the program which probe it runs for.
 func (t *Tracer) hookMulti(prog program, probes []*plan.Probe, e end) (made []closer, failed []Failure) {
-	for _, p := range probes {
-		if p.Func.Addr == 0 {
-			failed = append(failed, Failure{p, t.noAddress(p)})
-		}
-	}
-	made, refused := halving(without(probes, failed), e, func(probes []*plan.Probe) (closer, error) {
+	return halving(probes, e, func(probes []*plan.Probe) (closer, error) {
 		if t.hurried() {
 			return nil, ErrInterrupted
 		}
@@ -35,7 +30,6 @@ func (t *Tracer) hookMulti(prog program, probes []*plan.Probe, e end) (made []cl
 		l, err := prog.kprobeMulti(e, o)
 		return await(e, l, err)
 	})
-	return made, append(failed, refused...)
 }
 
 // hookUser hooks a program at many functions of user space, by one link for each file.

@@ -5,6 +5,7 @@ package attach
 import (
 	"cmp"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -57,8 +58,8 @@ var (
 	}
 )
 
-// atomicsSince is when atomic operations that return the old value came.
-var atomicsSince = version{5, 12}
+// atomicsSince is when atomic operations that return the old value came, by architecture.
+var atomicsSince = map[string]version{"amd64": {5, 12}, "arm64": {5, 18}}
 
 // requirements lists, oldest first, what maps and programs use that some kernel
 // since Linux 5.5 lacks. What is not known counts as newer than any kernel, so
@@ -81,7 +82,7 @@ func requirements(spec *ebpf.CollectionSpec) []requirement {
 				fn := asm.BuiltinFunc(ins.Constant)
 				add(helperName(fn), since(helpersSince, fn), func() bool { return hasHelper(fn) })
 			case op != asm.InvalidAtomic && op != asm.AddAtomic:
-				add("atomic operations that return what was there", atomicsSince, hasFetch)
+				add("atomic operations that return what was there", atomicsSince[runtime.GOARCH], hasFetch)
 			}
 		}
 	}

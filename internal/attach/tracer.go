@@ -123,10 +123,12 @@ func attachTo(h host, p *plan.Plan, o Options) (*Tracer, error) {
 }
 
 func attachWith(h host, p *plan.Plan, o Options, roomy bool) (*Tracer, error) {
-	multi := func(p *plan.Probe) bool { return p.Method == layout.MethodKprobeMulti && p.Return != nil }
-	if slices.ContainsFunc(p.Probes, multi) {
+	byFtrace := func(p *plan.Probe) bool {
+		return (p.Method == layout.MethodKprobeMulti || p.Method == layout.MethodKprobeSession) && p.Return != nil
+	}
+	if slices.ContainsFunc(p.Probes, byFtrace) {
 		if err := h.has(CapKretprobeMulti); errors.Is(err, errUnpaired) {
-			return nil, err
+			return nil, errUnpaired
 		}
 	}
 	p, err := locate(p, o.Kernel)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"testing"
 
 	"github.com/cilium/ebpf"
@@ -158,7 +159,7 @@ func TestLiveRequirements(t *testing.T) {
 		}
 	}
 	if !hasFetch() {
-		t.Errorf("no atomic operations of Linux %v?", atomicsSince)
+		t.Errorf("no atomic operations of Linux %v?", atomicsSince[runtime.GOARCH])
 	}
 	if err := Lacking(); err != nil {
 		t.Error(err)
