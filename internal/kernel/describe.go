@@ -5,7 +5,7 @@ package kernel
 // addTypes completes functions found in t: it adds their types and says whether their names
 // are unique.
 //
-// If the compiler made a copy of a function (.isra, .constprop), BTF describes the copy
+// If the compiler made a copy of a function (.isra, .constprop) or renamed it (.llvm), BTF describes the copy
 // under the original's name, provided that the arguments are where the signature says;
 // pahole leaves out others. If the original exists too, the description is the original's.
 // Of several names of the same code, BTF has one.

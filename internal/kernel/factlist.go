@@ -143,12 +143,24 @@ func (v *View) btfFact() Fact {
 	return f
 }
 
+// switches are what whoever administers the machine may switch off. It is never changed.
+var switches = map[FactName]struct{ file, why, do string }{
+	FactFtrace:  {"proc/sys/kernel/ftrace_enabled", "ftrace_enabled is 0", "sysctl kernel.ftrace_enabled=1"},
+	FactKprobes: {"sys/kernel/debug/kprobes/enabled", "/sys/kernel/debug/kprobes/enabled is 0", "write 1 to /sys/kernel/debug/kprobes/enabled"},
+}
+
+// SwitchedOff reports whether ftrace or kprobes are switched off, so that what is attached sees nothing.
+func (v *View) SwitchedOff(name FactName) (Fact, bool) {
+	s := switches[name]
+	value, err := v.line(s.file)
+	return Fact{Name: name, Answer: No, Value: "off", Why: s.why, Do: s.do}, err == nil && value == "0"
+}
+
 func (v *View) ftraceFact() Fact {
-	f := v.feature(FactFtrace)
-	if value, err := v.line("proc/sys/kernel/ftrace_enabled"); err == nil && value == "0" {
-		f.Answer, f.Value, f.Why, f.Do = No, "off", "ftrace_enabled is 0", "sysctl kernel.ftrace_enabled=1"
+	if f, off := v.SwitchedOff(FactFtrace); off {
+		return f
 	}
-	return f
+	return v.feature(FactFtrace)
 }
 
 // fentryFact reports direct trampolines, which take the place of ftrace's hook.
@@ -166,12 +178,11 @@ func (v *View) fentryFact() Fact {
 
 // kprobesFact reports whether the kernel has kprobes and they are switched on.
 func (v *View) kprobesFact() Fact {
-	f := Fact{Name: FactKprobes}
-	if value, err := v.line("sys/kernel/debug/kprobes/enabled"); err == nil && value == "0" {
-		f.Answer, f.Value, f.Why = No, "off", "/sys/kernel/debug/kprobes/enabled is 0"
-		f.Do = "write 1 to /sys/kernel/debug/kprobes/enabled"
+	f, off := v.SwitchedOff(FactKprobes)
+	if off {
 		return f
 	}
+	f = Fact{Name: FactKprobes}
 	// Everybody can read this. It only exists with CONFIG_KPROBE_EVENTS.
 	const pmu = "sys/bus/event_source/devices/kprobe"
 	if v.exists(pmu) == Yes {

@@ -169,7 +169,7 @@ func (v *View) matchBTF(pattern, module string) ([]Function, error) {
 }
 
 // Locate returns functions with the names and addresses that they have in the running
-// kernel. If the compiler only kept copies with another calling convention ("foo.isra.0"),
+// kernel. If the compiler only kept copies ("foo.isra.0") or another name ("foo.llvm.123"),
 // these take the function's place. A function with several instances is replaced by all of
 // them. Functions without a symbol are left out.
 func (v *View) Locate(funcs []Function) ([]Function, error) {

@@ -78,6 +78,23 @@ func TestLiveNoTracefs(t *testing.T) {
 	}
 }
 
+// TestLiveSwitchedOff: with ftrace or kprobes switched off, what they serve is refused, since all could be attached and nothing would be
+// seen. Tracepoints are traced.
+func TestLiveSwitchedOff(t *testing.T) {
+	guest.Require(t)
+	const read = "read -count 3 -size 77"
+	const off = ": off (ftrace_enabled is 0)\nsysctl kernel.ftrace_enabled=1"
+	guest.Sysctl(t, "kernel.ftrace_enabled", "0")
+	for _, c := range []fallbackCase{
+		{args: []string{"vfs_read(count == 77)"}, status: 1, says: off},
+		{args: []string{"--attach=fentry", "vfs_read(count == 77)"}, status: 1, says: off},
+		{args: []string{"-e", "do_sys_openat2"}, status: 1, says: off},
+		{args: []string{"syscall:read(count == 77)"}, work: read, name: "syscall:read", want: 3},
+	} {
+		c.run(t, func(args ...string) (string, string, int) { return ksnoop(t, args...) })
+	}
+}
+
 // TestLiveModuleWithoutBTF: the functions of a module that was built without
 // types are traced by their registers.
 func TestLiveModuleWithoutBTF(t *testing.T) {
@@ -128,7 +145,8 @@ func TestLiveUnpaired(t *testing.T) {
 		t.Run(own, func(t *testing.T) {
 			loadModule(t, "ksnoop_blind", fmt.Sprintf("at=%#x own=%s", handler.Addr, own))
 			for _, c := range []fallbackCase{
-				{args: []string{"--attach=session", both}, status: 1, says: "kprobe.session is not used: " + refusal},
+				{args: []string{"--attach=session", both}, status: 1, says: refusal},
+				{args: []string{"--attach=session", "vfs_read(count == 77)"}, work: work, name: "vfs_read", want: 3},
 				{args: []string{"--attach=multi", both}, status: 1, says: refusal},
 				{args: []string{"--attach=multi", "vfs_read(count == 77)"}, work: work, name: "vfs_read", want: 3},
 				{args: []string{"--attach=kprobe", both}, work: work, name: "vfs_read", want: 3},

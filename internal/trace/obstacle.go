@@ -7,6 +7,8 @@ import (
 
 	"github.com/ksnoop/ksnoop/internal/attach"
 	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // Obstacle says what stands in the way of all tracing, and what to do about it; nil if
@@ -16,13 +18,8 @@ func Obstacle(view *kernel.View) error {
 	if err != nil {
 		return err
 	}
-	o, found := view.Obstacle(p)
-	if found {
-		hint := o.Do
-		if hint != "" {
-			hint = "\n" + hint
-		}
-		return fmt.Errorf("cannot trace: %s%s", o, hint)
+	if o, found := view.Obstacle(p); found {
+		return obstacle(o)
 	}
 	if view.Tested() {
 		return nil
@@ -30,6 +27,35 @@ func Obstacle(view *kernel.View) error {
 	if err := attach.Lacking(); err != nil {
 		release, _ := view.Release()
 		return fmt.Errorf("cannot trace Linux %s: %w", release, err)
+	}
+	return nil
+}
+
+func obstacle(o kernel.Fact) error {
+	hint := o.Do
+	if hint != "" {
+		hint = "\n" + hint
+	}
+	return fmt.Errorf("cannot trace: %s%s", o, hint)
+}
+
+// switchedOff says what is switched off by which some probe would be hit. All would be attached, and nothing seen.
+func switchedOff(view *kernel.View, p *plan.Plan) error {
+	uses := map[kernel.FactName]bool{}
+	for _, probe := range p.Probes {
+		switch probe.Method {
+		case layout.MethodKprobe:
+			uses[kernel.FactKprobes] = true
+			// On amd64 a kprobe at a function's entry is hit by ftrace.
+			uses[kernel.FactFtrace] = uses[kernel.FactFtrace] || view.Arch() == "amd64" && probe.IsCall()
+		case layout.MethodFentry, layout.MethodFsession, layout.MethodTracingMulti, layout.MethodKprobeMulti, layout.MethodKprobeSession:
+			uses[kernel.FactFtrace] = uses[kernel.FactFtrace] || !probe.InProgram
+		}
+	}
+	for _, name := range []kernel.FactName{kernel.FactFtrace, kernel.FactKprobes} {
+		if o, off := view.SwitchedOff(name); off && uses[name] {
+			return obstacle(o)
+		}
 	}
 	return nil
 }

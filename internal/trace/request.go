@@ -49,7 +49,7 @@ func Resolve(view *kernel.View, r Request) (out Resolved, err error) {
 }
 
 // Choose returns the request as it is best attached to the running kernel. Where the
-// request says how, it is as it was.
+// request says how, it is as it was. It is an error if what it takes is switched off.
 func (r Resolved) Choose(view *kernel.View, request Request) (Resolved, error) {
 	var err error
 	auto := request.Method == layout.MethodAuto
@@ -58,6 +58,9 @@ func (r Resolved) Choose(view *kernel.View, request Request) (Resolved, error) {
 		r.Plan, err = attach.ChooseUntyped(r.Plan, auto)
 	case auto:
 		r.Plan, r.Choice, err = attach.Choose(r.Plan, view.TypeCache(), request.Branches)
+	}
+	if err == nil {
+		err = switchedOff(view, r.Plan)
 	}
 	return r, err
 }

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package trace
+
+import (
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
+)
+
+// TestSwitchedOff: what is switched off is said if some probe takes it, and only then.
+func TestSwitchedOff(t *testing.T) {
+	const ftrace, kprobes = "proc/sys/kernel/ftrace_enabled", "sys/kernel/debug/kprobes/enabled"
+	call := plan.Hook{Kind: expr.Function}
+	for _, c := range []struct {
+		off, arch string
+		method    layout.Method
+		hook      plan.Hook
+		program   bool
+		refused   bool
+	}{
+		{ftrace, "amd64", layout.MethodFentry, call, false, true},
+		{ftrace, "arm64", layout.MethodTracingMulti, call, false, true},
+		{ftrace, "amd64", layout.MethodKprobeSession, call, false, true},
+		{ftrace, "amd64", layout.MethodFentry, call, true, false}, // a BPF program
+		{ftrace, "amd64", layout.MethodKprobe, call, false, true},
+		{ftrace, "arm64", layout.MethodKprobe, call, false, false},
+		{ftrace, "amd64", layout.MethodTracepoint, plan.Hook{Kind: expr.Tracepoint}, false, false},
+		{kprobes, "amd64", layout.MethodKprobe, call, false, true},
+		{kprobes, "arm64", layout.MethodKprobe, call, false, true},
+		{kprobes, "amd64", layout.MethodFentry, call, false, false},
+		{"", "amd64", layout.MethodKprobe, call, false, false},
+	} {
+		files := fstest.MapFS{ftrace: {Data: []byte("1\n")}, kprobes: {Data: []byte("1\n")}}
+		if c.off != "" {
+			files[c.off] = &fstest.MapFile{Data: []byte("0\n")}
+		}
+		files["proc/sys/kernel/arch"] = &fstest.MapFile{Data: []byte(map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[c.arch])}
+		view := kernel.Open(files)
+		p := &plan.Plan{Probes: []*plan.Probe{{Probe: layout.Probe{Method: c.method, InProgram: c.program}, Hook: c.hook}}}
+		if err := switchedOff(view, p); (err != nil) != c.refused || c.refused && !strings.Contains(err.Error(), "/"+c.off) && !strings.Contains(err.Error(), "ftrace_enabled is 0") {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
