@@ -45,6 +45,7 @@ type parsed struct {
 	funcs    []function // sorted
 	outer    []int32    // of each function the last one before that extends beyond its beginning, or -1; nil if none does
 	labels   []function // while it is read: symbols that may be within functions
+	open     []uint64   // where labels are that are functions: these extend up to the next, whichever that is
 	names    int        // bytes of all names
 	stripped bool       // it has no names but those that other files use
 	buildID  string     // bytes; "" if it has none
@@ -138,6 +139,7 @@ func (m *parsed) addFile(file fs.File) error {
 		return nil
 	}
 	m.funcs = slices.Clone(m.funcs)
+	m.reopen()
 	if err := m.addSymbols(r, f, s); err != nil {
 		return err
 	}
@@ -254,6 +256,10 @@ func (m *parsed) sort() {
 		return
 	}
 	more = sorted(more)
+	m.open = nil
+	for _, l := range more {
+		m.open = append(m.open, l.addr)
+	}
 	m.funcs = sorted(append(m.funcs, more...))
 	for i := range m.funcs[:len(m.funcs)-1] {
 		if f := &m.funcs[i]; len(more) > 0 && f.addr == more[0].addr {
@@ -261,6 +267,19 @@ func (m *parsed) sort() {
 		}
 	}
 	m.nest()
+}
+
+// reopen makes labels of the functions that were: more symbols are added, which they may lie in, or which may be the next.
+func (m *parsed) reopen() {
+	var rest []function
+	for _, f := range m.funcs {
+		if _, label := slices.BinarySearch(m.open, f.addr); label {
+			m.labels = append(m.labels, f)
+		} else {
+			rest = append(rest, f)
+		}
+	}
+	m.funcs, m.open = rest, nil
 }
 
 // nest finds the functions that others lie in, as in assembler code, or overlap.
@@ -296,7 +315,7 @@ func sorted(funcs []function) []function {
 // size returns about how many bytes of memory it takes.
 func (m *parsed) size() int {
 	const functionSize, loadSize = 32, 64
-	return functionSize*cap(m.funcs) + 4*cap(m.outer) + m.names + m.unwind.Size() + loadSize*cap(m.loads) + len(m.buildID)
+	return functionSize*cap(m.funcs) + 4*cap(m.outer) + 8*cap(m.open) + m.names + m.unwind.Size() + loadSize*cap(m.loads) + len(m.buildID)
 }
 
 // sum returns a hash of all that files must have in common for the same parsed. Nobody can make another file with it.
@@ -318,7 +337,7 @@ func (m *parsed) sum() (sum [sha256.Size]byte) {
 	return sum
 }
 
-// mostOuter is in how many others a function is looked for that an address behind it is in.
+// mostOuter is how many enclosing functions find tries.
 const mostOuter = 16
 
 // find returns the function at a linked address, the innermost.

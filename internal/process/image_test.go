@@ -366,3 +366,22 @@ func TestNested(t *testing.T) {
 		}
 	}
 }
+
+// TestReopened: a label of one table is no function if it is in one of another, and does not extend beyond what that has.
+func TestReopened(t *testing.T) {
+	m := parsed{funcs: []function{{0x100, 0x110, "known"}}, labels: []function{{0x180, 0x1000, "first"}, {0x300, 0x1000, "second"}}}
+	m.sort()
+	m.reopen()
+	m.funcs = append(m.funcs, function{0x170, 0x190, "around"}, function{0x320, 0x330, "behind"})
+	m.labels = append(m.labels, function{0x380, 0x1000, "third"})
+	m.sort()
+	for addr, want := range map[uint64]string{0x180: "around", 0x195: "", 0x300: "second", 0x31f: "second", 0x325: "behind", 0x335: "", 0x380: "third", 0x105: "known"} {
+		got := ""
+		if f, ok := m.find(addr); ok {
+			got = f.name
+		}
+		if got != want {
+			t.Errorf("%#x is in %q, want %q", addr, got, want)
+		}
+	}
+}

@@ -113,6 +113,7 @@ func (r *Recorder) Append(dst []byte, e *bpf.Event, stack []bpf.UserFrame) []byt
 	if p.doubted {
 		return dst
 	}
+	var none refused // for which there is no room
 	for _, f := range stack {
 		n := p.name(f.Addr(), !f.Exact())
 		if n.mapping == nil {
@@ -129,7 +130,7 @@ func (r *Recorder) Append(dst []byte, e *bpf.Event, stack []bpf.UserFrame) []byt
 			var ok bool
 			if dst, ok = r.append(dst, &line{Mapping: number, PID: e.PID, Life: key.life, Since: n.since, Start: n.mapping.start, End: n.mapping.end,
 				Offset: n.mapping.offset, Path: n.mapping.file.path, BuildID: hex.EncodeToString([]byte(id))}); !ok {
-				dst = r.appendLife(dst, of, r.lives[of].unnamed, refusedOnly(&timed{*n.mapping, n.since}))
+				none.merge(refusedOnly(&timed{*n.mapping, n.since}))
 				continue
 			}
 			r.mapped[key] = number
@@ -144,6 +145,9 @@ func (r *Recorder) Append(dst []byte, e *bpf.Event, stack []bpf.UserFrame) []byt
 		}
 		r.framed[frame] = struct{}{} // also if its line is too long
 		dst, _ = r.append(dst, &line{Mapping: number, At: n.offset, Exact: f.Exact(), NoCaller: noCaller, Func: n.name, Plus: n.plus, File: n.file, Source: p.appendLines(nil, n)})
+	}
+	if none != (refused{}) {
+		dst = r.appendLife(dst, of, r.lives[of].unnamed, none)
 	}
 	return dst
 }
@@ -302,8 +306,8 @@ func (r *Recorded) addLife(pid uint32, life recordedLife, again bool) {
 	case known:
 	case len(own) < mostMapped && r.room(size):
 		r.lives[pid] = slices.Insert(own, i, life)
-	default: // or it would have the names of the one before
-		r.silence(max(life.from, 1))
+	case life.from > 0: // or it would have the names of the one before
+		r.silence(life.from)
 	}
 }
 

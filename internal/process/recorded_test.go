@@ -495,6 +495,36 @@ func TestRecordedWithoutLives(t *testing.T) {
 			t.Errorf("at %d: %s, want %s", time, got, want)
 		}
 	}
+
+	replay = NewRecorded() // where processes are not followed, all of them are as they were at first
+	if err := replay.Add([]byte(`{"m":0,"PID":7,"Start":4096,"End":8192,"Path":"/known"}` + "\n")); err != nil {
+		t.Fatal(err)
+	}
+	replay.lines = mostRecorded
+	if err := replay.Add([]byte(`{"m":1,"PID":8,"Start":4096,"End":8192,"Path":"/new"}` + "\n")); err != nil {
+		t.Fatal(err)
+	}
+	for pid, want := range map[uint32]string{7: "0x1000 (/known)", 8: "0x1000"} {
+		if got := string(replay.Of(&bpf.Event{PID: pid, Time: 9}).AppendFrame(nil, 0x1000, false)); got != want {
+			t.Errorf("process %d: %s, want %s", pid, got, want)
+		}
+	}
+}
+
+// TestRecorderFullOnce: of a stack whose mappings all find no room, one line says so.
+func TestRecorderFullOnce(t *testing.T) {
+	var all []mappings.Event
+	var stack []bpf.UserFrame
+	for page := range uint64(20) {
+		all = append(all, *mappedAt(2, 5+page, "/a"))
+		stack = append(stack, bpf.NewUserFrame((5+page)<<12, 0, true))
+	}
+	s := Following(fstest.MapFS{}, NumberedOurs, &told{all}, false)
+	r, e := s.NewRecorder(), &bpf.Event{PID: 7, TID: 7, Time: 9}
+	r.size = mostRecordedText / 2
+	if lines := string(r.Append(nil, e, stack)); strings.Count(lines, "\n") != 2 || !strings.Contains(lines, "Refused") {
+		t.Errorf("%s", lines)
+	}
 }
 
 func FuzzRecorded(f *testing.F) {
