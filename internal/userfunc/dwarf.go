@@ -43,7 +43,7 @@ var (
 	errNotC        = fmt.Errorf("%w: it is not written in C", ErrNoTypes)
 	errNotDebugged = fmt.Errorf("%w: debug info does not describe it", ErrNoTypes)
 	errSplit       = errors.New("its debug info is in files of its own (gcc -gsplit-dwarf), of which only lines and inlined functions are read")
-	errCut         = errors.New("the compiler has taken away parameters or the result of it, and debug info does not say which (DW_CC_nocall)")
+	errCut         = errors.New("the compiler has removed parameters or the result, and debug info does not say which (DW_CC_nocall)")
 	errLinesOnly   = fmt.Errorf("%w: debug info has only lines and names of functions (gcc -g1, clang -gline-tables-only)", ErrNoTypes)
 )
 
@@ -64,7 +64,7 @@ func (f *File) Types(fns []Function) (*Types, error) {
 		return nil, err
 	}
 	types := dw.NewTypes(data)
-	c := typeCollector{data: data, reader: data.Reader(), types: types, maker: typeMaker{arch: f.arch, types: types, made: map[dwarf.Type]btf.Type{}, named: map[structKey][]namedStruct{}, compared: map[typePair]bool{}}, units: map[dwarf.Offset]*unit{}}
+	c := typeCollector{data: data, reader: data.Reader(), types: types, maker: typeMaker{arch: f.arch, types: types, made: map[dwarf.Type]btf.Type{}, named: map[structKey][]namedStruct{}, alikeTo: map[dwarf.Type]dwarf.Type{}}, units: map[dwarf.Offset]*unit{}}
 	t := &Types{Functions: map[uint64]uint32{}}
 	b, err := btf.NewBuilder(nil, nil)
 	if err != nil {

@@ -4,7 +4,6 @@ package userfunc
 
 import (
 	"debug/dwarf"
-	"maps"
 	"reflect"
 	"slices"
 
@@ -26,29 +25,37 @@ type namedStruct struct {
 
 type typePair [2]dwarf.Type
 
-// mostPairs bounds how many pairs of types are looked at. Then each struct is one of its own.
-const mostPairs = 1 << 19
+// Limits on comparing. Beyond the first, the members of two structs tell whether they are the same, and not what these lead to; beyond
+// the second, a struct is one of its own.
+const (
+	mostCompared  = 1 << 19 // types and members
+	mostNamesakes = 64      // of one key
+)
 
-// same reports whether two types, which may be of two units, are the same in C with all that they lead to: units may each have a struct
-// state of their own, or one of whose members are pointers to such. A struct that a unit only declares is the same as any of its name.
-func (m *typeMaker) same(a, b dwarf.Type) bool {
+// same reports whether a struct, which may be of another unit, is the same in C as one that is known, with all that they lead to: units may
+// each have a struct state of their own, or one of whose members are pointers to such. A struct that a unit only declares is the same as
+// any of its name.
+func (m *typeMaker) same(known, t *dwarf.StructType) bool {
 	assumed := map[typePair]bool{}
-	for todo := []typePair{{a, b}}; len(todo) > 0; {
+	for todo := []typePair{{known, t}}; len(todo) > 0; {
 		p := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
-		equal, known := m.compared[p]
-		if equal || assumed[p] || p[0] == p[1] {
+		if p[0] == p[1] || assumed[p] || p[1] != nil && m.alikeTo[p[1]] == p[0] {
 			continue
 		}
 		more, alike := m.alike(p)
-		if m.pairs++; known || !alike || m.pairs > mostPairs {
-			m.compared[typePair{a, b}] = false
+		if !alike {
 			return false
+		}
+		if m.compared += 1 + len(more); m.compared > mostCompared {
+			return true
 		}
 		assumed[p] = true
 		todo = append(todo, more...)
 	}
-	maps.Copy(m.compared, assumed)
+	for p := range assumed {
+		m.alikeTo[p[1]] = p[0]
+	}
 	return true
 }
 

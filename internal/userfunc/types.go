@@ -29,9 +29,9 @@ type typeMaker struct {
 	types *dw.Types // which those that are made come from
 	made  map[dwarf.Type]btf.Type
 	named map[structKey][]namedStruct // units describe the same ones again
-	// compared says which pairs of types are the same, and pairs how many were looked at.
-	compared map[typePair]bool
-	pairs    int
+	// alikeTo has types that a type was found to be the same as, and compared is how much was looked at for that.
+	alikeTo  map[dwarf.Type]dwarf.Type
+	compared int
 	depth    int
 	err      error
 	// pointers lead to types that are not made yet. To follow them within others would go as deep as the program's types
@@ -201,8 +201,8 @@ func (m *typeMaker) structure(t *dwarf.StructType) btf.Type {
 		return &btf.Void{}
 	}
 	key := structKey{t.Kind, t.StructName, t.ByteSize, len(t.Field)}
-	if name != "" {
-		for _, known := range m.named[key] {
+	if namesakes := m.named[key]; name != "" && len(namesakes) <= mostNamesakes {
+		for _, known := range namesakes {
 			if m.same(known.from, t) {
 				m.made[t] = known.made
 				return known.made

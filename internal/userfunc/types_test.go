@@ -4,6 +4,7 @@ package userfunc
 
 import (
 	"bytes"
+	"debug/dwarf"
 	"errors"
 	"fmt"
 	"maps"
@@ -251,6 +252,25 @@ func TestSameNamesBehind(t *testing.T) {
 	}
 	if hashes, _ := spec.AnyTypesByName("hash"); len(hashes) != 4 { // that of f5, which has no entries, may be any
 		t.Errorf("%d structs hash", len(hashes))
+	}
+}
+
+// TestManyNamesakes: a file with very many structs of one name takes time and memory for each, not for each pair.
+func TestManyNamesakes(t *testing.T) {
+	m := typeMaker{named: map[structKey][]namedStruct{}, alikeTo: map[dwarf.Type]dwarf.Type{}, made: map[dwarf.Type]btf.Type{}}
+	number := &dwarf.IntType{BasicType: dwarf.BasicType{CommonType: dwarf.CommonType{Name: "int", ByteSize: 4}}}
+	last := dwarf.Type(number)
+	const many = 20_000
+	for i := range many { // each leads to all before it
+		last = &dwarf.PtrType{CommonType: dwarf.CommonType{ByteSize: 8}, Type: &dwarf.StructType{CommonType: dwarf.CommonType{ByteSize: 16}, StructName: "s", Kind: "struct",
+			Field: []*dwarf.StructField{{Name: fmt.Sprint("f", i%3), Type: last}, {Name: "n", Type: number, ByteOffset: 8}}}}
+		m.of(last)
+	}
+	if len(m.alikeTo) > mostCompared || m.compared > 2*mostCompared {
+		t.Errorf("%d types are known to be alike, %d compared", len(m.alikeTo), m.compared)
+	}
+	for key, namesakes := range m.named {
+		t.Logf("%v: %d", key, len(namesakes))
 	}
 }
 
