@@ -8,10 +8,14 @@ package launch
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"runtime"
+	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // A Command is a started command.
@@ -97,12 +101,20 @@ func (c *Command) begin(as *User) error {
 		c.cmd, plain.SysProcAttr.Credential = plain, &as.credential
 	}
 	if err := c.cmd.Start(); err != nil {
-		return err
+		return untraceable(os.DirFS("/"), err)
 	}
 	var status syscall.WaitStatus
 	_, err := syscall.Wait4(c.cmd.Process.Pid, &status, 0, nil)
 	if err == nil && !status.Stopped() {
 		err = fmt.Errorf("it ended before its first instruction: %v", status)
+	}
+	return err
+}
+
+// untraceable explains why a command cannot be held, if no process may be traced on this machine.
+func untraceable(root fs.FS, err error) error {
+	if scope, _ := fs.ReadFile(root, "proc/sys/kernel/yama/ptrace_scope"); errors.Is(err, unix.EPERM) && strings.TrimSpace(string(scope)) == "3" {
+		return errors.New("kernel.yama.ptrace_scope is 3, with which no process can be held until tracing has begun; start the command apart, and trace it with -p or -n")
 	}
 	return err
 }

@@ -3,6 +3,7 @@
 package launch
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -116,6 +118,25 @@ func TestDescriptors(t *testing.T) {
 			if strings.Contains(string(text), " -> "+link+"\n") {
 				t.Errorf("the command has our %s:\n%s", link, text)
 			}
+		}
+	}
+}
+
+// TestUntraceable: where no process may be traced, it is said why a command cannot be.
+func TestUntraceable(t *testing.T) {
+	const scope = "kernel.yama.ptrace_scope is 3"
+	refused := fmt.Errorf("fork/exec /bin/true: %w", unix.EPERM)
+	for _, c := range []struct {
+		scope string
+		err   error
+		said  bool
+	}{{"3\n", refused, true}, {"2\n", refused, false}, {"3\n", unix.ENOENT, false}, {"", refused, false}} {
+		root := fstest.MapFS{}
+		if c.scope != "" {
+			root["proc/sys/kernel/yama/ptrace_scope"] = &fstest.MapFile{Data: []byte(c.scope)}
+		}
+		if err := untraceable(root, c.err); strings.Contains(err.Error(), scope) != c.said || !c.said && !errors.Is(err, c.err) {
+			t.Errorf("%q, %v: %v", c.scope, c.err, err)
 		}
 	}
 }
