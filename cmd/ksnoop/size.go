@@ -4,6 +4,8 @@ package main
 
 import (
 	"errors"
+	"fmt"
+	"os"
 	"strconv"
 	"strings"
 )
@@ -25,8 +27,8 @@ func parseSize(s string) (uint32, error) {
 	if err != nil {
 		return 0, err
 	}
-	if n < 4096 || n > 1<<30 || n&(n-1) != 0 {
-		return 0, errors.New("the size must be a power of two from 4K to 1G")
+	if page := os.Getpagesize(); n < page || n > 1<<30 || n&(n-1) != 0 {
+		return 0, fmt.Errorf("the size must be a power of two from %dK to 1G", page>>10)
 	}
 	return uint32(n), nil
 }

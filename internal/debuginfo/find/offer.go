@@ -61,8 +61,12 @@ func offerOf(distribution string, k Kernel) Offer {
 		name := "linux-image-unsigned-" + k.Release + "-dbgsym"
 		return Offer{name, "apt-get install " + name + " (from Ubuntu's archive of debug symbols)"}
 	case "fedora", "rhel", "centos":
-		// The release ends with the architecture, as package names do.
-		name := "kernel-debuginfo-" + k.Release
+		// The release ends with the architecture, as package names do, and behind it with a flavour: "5.14.0-503.el9.aarch64+64k".
+		release, flavour, other := strings.Cut(k.Release, "+")
+		name := "kernel-debuginfo-" + release
+		if other {
+			name = "kernel-" + flavour + "-debuginfo-" + release
+		}
 		return Offer{name, "dnf install --enablerepo='*debug*' " + name}
 	case "amzn":
 		name := "kernel-debuginfo-" + k.Release

@@ -243,7 +243,7 @@ func liveTests(ctx context.Context, o options, t *tally) error {
 	if err != nil {
 		return err
 	}
-	if o.share || o.all {
+	if (o.share || o.all) && o.run == "" {
 		kernels = halved(kernels)
 	}
 	var guests []*live
@@ -444,8 +444,8 @@ func (l *live) test(ctx context.Context, p program) error {
 	return ctx.Err()
 }
 
-// mostAgain is how many tests of a package may fail and be run once more, in the same guest: another one would not have
-// what tests before have left. What happens when is not the same twice in a guest that shares its
+// mostAgain is how many tests of a package may fail and be run once more, in the same guest: a new one would lack
+// the state that earlier tests left. What happens when is not the same twice in a guest that shares its
 // CPUs with other work; a fault fails again. Those that pass then are reported.
 const mostAgain = 2
 
