@@ -56,6 +56,9 @@ func printed(t *testing.T, name string, args ...string) (stdout, stderr string, 
 			return stdout, stderr, status
 		}
 		t.Logf("%s %q: %s", name, args, stderr)
+		if i := slices.Index(again, "--record"); i > 0 && !slices.Contains(again, "--force") && !slices.Contains(again, "--rotate") {
+			again = slices.Insert(slices.Clone(again), i, "--force") // there is one by now
+		}
 		args = again
 	}
 	return stdout, stderr, status
