@@ -179,8 +179,8 @@ func shareOut(kernels []target, turn int) (whole int) {
 	return whole
 }
 
-// halved gives each kernel with all features two guests. With one for each, those of the two longest would run alone at the end,
-// and a guest does not keep a CPU busy. The first kernel with one test of each feature takes longest, on another architecture.
+// halved gives each kernel with all features two guests, which begin first. With one for each, those of the two longest would run
+// alone at the end, and a guest does not keep a CPU busy.
 func halved(kernels []target) (guests []target) {
 	var second, smoke []target
 	for _, k := range kernels {
@@ -193,8 +193,7 @@ func halved(kernels []target) (guests []target) {
 		k.half = 2
 		second = append(second, k)
 	}
-	n := min(1, len(smoke))
-	return slices.Concat(guests, smoke[:n], second, smoke[n:])
+	return slices.Concat(guests, second, smoke)
 }
 
 // findKernels fetches the kernels. Debian drops a series when it has a newer one:

@@ -86,7 +86,7 @@ func TestHalved(t *testing.T) {
 	for _, k := range halved([]target{{Kernel: vm.Kernel{Name: "a"}}, {Kernel: vm.Kernel{Name: "b"}}, {Kernel: vm.Kernel{Name: "c"}, smoke: true}, {Kernel: vm.Kernel{Name: "d"}, smoke: true}}) {
 		order = append(order, fmt.Sprint(k.Name, int(k.half)))
 	}
-	if want := []string{"a1", "b1", "c0", "a2", "b2", "d0"}; !slices.Equal(order, want) {
+	if want := []string{"a1", "b1", "a2", "b2", "c0", "d0"}; !slices.Equal(order, want) {
 		t.Errorf("%q, want %q", order, want)
 	}
 	tests := []string{"TestLiveStack", "TestLiveKernels", "TestLiveMethods", "TestLiveTour", "TestLiveJSON", "TestLiveFilters"}
