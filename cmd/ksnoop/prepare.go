@@ -82,6 +82,9 @@ func (t *tracing) makePlan(args []string, options plan.Options) (err error) {
 	if t.kernel.GivenTypes() || f.kernel.btf == "" { // else it is not for a kernel that runs
 		request.Resolved, err = request.Choose(t.kernel, request.Request)
 		sayPassed(t.log, request.Choice)
+		if err == nil {
+			sayKprobes(t.log, request.Plan)
+		}
 	} else {
 		request.unasked = f.auto()
 	}

@@ -132,3 +132,20 @@ func TestAwaiting(t *testing.T) {
 		}
 	}
 }
+
+// TestSayKprobes: that kprobes take long is said of many functions, not of instructions, nor of other methods.
+func TestSayKprobes(t *testing.T) {
+	for _, c := range []struct {
+		n      int
+		method layout.Method
+		kind   expr.Kind
+		said   bool
+	}{{manyKprobes, layout.MethodKprobe, expr.Function, true}, {manyKprobes - 1, layout.MethodKprobe, expr.Function, false},
+		{manyKprobes, layout.MethodKprobeMulti, expr.Function, false}, {manyKprobes, layout.MethodKprobe, expr.Instruction, false}} {
+		p := &plan.Plan{Probes: slices.Repeat([]*plan.Probe{{Probe: layout.Probe{Method: c.method, Kind: c.kind}}}, c.n)}
+		var b strings.Builder
+		if sayKprobes(slog.New(sentences{&b, slog.LevelWarn}), p); strings.Contains(b.String(), "functions are attached by kprobes") != c.said {
+			t.Errorf("%+v: %q", c, b.String())
+		}
+	}
+}
