@@ -87,6 +87,47 @@ func TestTables(t *testing.T) {
 	}
 }
 
+// TestTablesByContent: types of one name may differ, in files of a program as in modules. Their values are not in one table.
+func TestTablesByContent(t *testing.T) {
+	number := func(e btf.IntEncoding) btf.Type {
+		return &btf.Int{Name: "int", Size: 4, Encoding: e}
+	}
+	named := func(of btf.Type) btf.Type { return &btf.Typedef{Name: "num", Type: of} }
+	state := func(first, second string) btf.Type {
+		return &btf.Enum{Name: "state", Size: 4, Values: []btf.EnumValue{{Name: first, Value: 1}, {Name: second, Value: 2}}}
+	}
+	in := func(of btf.Type) btf.Type {
+		return &btf.Struct{Name: "s", Size: 8, Members: []btf.Member{{Name: "a", Type: &btf.Array{Type: of, Nelems: 2}}}}
+	}
+	for _, c := range []struct {
+		what   string
+		types  [2]btf.Type
+		tables int
+	}{
+		{"the same", [2]btf.Type{named(number(btf.Signed)), named(number(btf.Signed))}, 1},
+		{"signs", [2]btf.Type{named(number(btf.Signed)), named(&btf.Int{Name: "unsigned int", Size: 4})}, 2},
+		{"enumerators", [2]btf.Type{state("OPEN", "SHUT"), state("SHUT", "OPEN")}, 2},
+		{"the same enumerators", [2]btf.Type{state("OPEN", "SHUT"), state("OPEN", "SHUT")}, 1},
+		{"members", [2]btf.Type{in(state("OPEN", "SHUT")), in(state("SHUT", "OPEN"))}, 2},
+		{"the same members", [2]btf.Type{in(state("OPEN", "SHUT")), in(state("OPEN", "SHUT"))}, 1},
+		{"behind pointers", [2]btf.Type{&btf.Pointer{Target: in(number(btf.Signed))}, &btf.Pointer{Target: in(number(0))}}, 1}, // an address is one
+	} {
+		for _, key := range []bool{true, false} {
+			var items [2]*expr.Aggregation
+			for i, of := range c.types {
+				value := &expr.Result{T: of, Width: 4}
+				items[i] = &expr.Aggregation{Fn: expr.AggMin, Label: "min(x)", Value: value}
+				if key {
+					items[i] = &expr.Aggregation{Fn: expr.AggCount, Label: "count()", Keys: []expr.Capture{{Label: "x", Value: value}}}
+				}
+			}
+			if n := len(summary.Of(planOf(items[:1], items[1:])).List); n != c.tables {
+				t.Errorf("%s, a key %v: %d tables, want %d", c.what, key, n, c.tables)
+			}
+		}
+	}
+}
+
 func keyOf(ret int64, comm string) []byte {
 	return append(binary.LittleEndian.AppendUint64(nil, uint64(ret)), comm+strings.Repeat("\x00", 16-len(comm))...)
 }

@@ -95,15 +95,13 @@ func (t *Tables) HaveStacks() bool {
 }
 
 // shape tells aggregations apart whose rows cannot be in one table. Types are compared by their
-// names, since a module has types of its own.
+// names and contents, since a module and a file of a program have types of their own.
 func shape(g *expr.Aggregation) string {
 	text := fmt.Appendf(nil, "%d", g.Words())
 	add := func(t expr.Term, view expr.View) {
 		if t != nil {
-			of := t.Type()
-			size, err := btf.Sizeof(of)
-			text = fmt.Appendf(text, ";%d %v %d %T ", size, err, view, btf.UnderlyingType(of))
-			text = btfprint.AppendTypeName(text, of)
+			text = btfprint.AppendTypeName(fmt.Appendf(text, ";%d ", view), t.Type())
+			text = appendContent(append(text, ' '), t.Type(), 0)
 		}
 		text = append(text, ';')
 	}
@@ -114,4 +112,45 @@ func shape(g *expr.Aggregation) string {
 		add(k.Target, k.View)
 	}
 	return string(text)
+}
+
+// mostNested is how many types within one another are looked at.
+const mostNested = 32
+
+// appendContent appends what values of a type are shown by, and ordered: two files of a program, or two modules, may each have a typedef num
+// or an enum state of their own.
+func appendContent(dst []byte, t btf.Type, depth int) []byte {
+	if depth > mostNested {
+		return dst
+	}
+	switch t := btf.UnderlyingType(t).(type) {
+	case *btf.Int:
+		return fmt.Appendf(dst, "%s %d %d", t.Name, t.Size, t.Encoding)
+	case *btf.Enum:
+		dst = fmt.Appendf(dst, "enum %d %v", t.Size, t.Signed)
+		for _, v := range t.Values {
+			dst = fmt.Appendf(dst, " %q=%d", v.Name, v.Value)
+		}
+		return dst
+	case *btf.Pointer:
+		return btfprint.AppendTypeName(append(dst, "* "...), t.Target)
+	case *btf.Array:
+		return appendContent(fmt.Appendf(dst, "[%d]", t.Nelems), t.Type, depth+1)
+	case *btf.Struct:
+		return appendMembers(fmt.Appendf(dst, "struct %d{", t.Size), t.Members, depth)
+	case *btf.Union:
+		return appendMembers(fmt.Appendf(dst, "union %d{", t.Size), t.Members, depth)
+	default:
+		size, err := btf.Sizeof(t)
+		return fmt.Appendf(dst, "%T %d %v", t, size, err)
+	}
+}
+
+func appendMembers(dst []byte, members []btf.Member, depth int) []byte {
+	for i := range members {
+		m := &members[i]
+		dst = fmt.Appendf(dst, "%s %d %d ", m.Name, m.Offset, m.BitfieldSize)
+		dst = append(appendContent(dst, m.Type, depth+1), ';')
+	}
+	return append(dst, '}')
 }
