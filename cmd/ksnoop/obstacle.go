@@ -9,6 +9,8 @@ import (
 	"io/fs"
 	"path/filepath"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/ksnoop/ksnoop/internal/attach"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/trace"
@@ -60,6 +62,9 @@ func permissionAdvice(err error) string {
 // unattachable puts before an error of attaching that nothing at all can be
 // attached here, if that is so. Once ctx is done, nothing is known of that.
 func unattachable(ctx context.Context, err error) error {
+	if errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM) {
+		return err // what is tried now may fail for the same reason
+	}
 	tried := attach.Probe(ctx, attach.CapFentry, attach.CapKprobe, attach.CapReadKernel)
 	if ctx.Err() != nil {
 		return err

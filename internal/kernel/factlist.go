@@ -149,10 +149,14 @@ var switches = map[FactName]struct{ file, why, do string }{
 	FactKprobes: {"sys/kernel/debug/kprobes/enabled", "/sys/kernel/debug/kprobes/enabled is 0", "write 1 to /sys/kernel/debug/kprobes/enabled"},
 }
 
-// SwitchedOff reports whether ftrace or kprobes are switched off, so that what is attached sees nothing.
+// SwitchedOff reports whether ftrace or kprobes are switched off, so that what is attached sees nothing. The kernel itself switches ftrace
+// off for good after a fault of its own (ftrace_kill), and then says ENODEV.
 func (v *View) SwitchedOff(name FactName) (Fact, bool) {
 	s := switches[name]
 	value, err := v.line(s.file)
+	if name == FactFtrace && errors.Is(err, unix.ENODEV) {
+		return Fact{Name: name, Answer: No, Value: "dead", Why: "the kernel has switched it off after a fault of its own: see dmesg", Do: "boot again"}, true
+	}
 	return Fact{Name: name, Answer: No, Value: "off", Why: s.why, Do: s.do}, err == nil && value == "0"
 }
 

@@ -39,8 +39,8 @@ func obstacle(o kernel.Fact) error {
 	return fmt.Errorf("cannot trace: %s%s", o, hint)
 }
 
-// switchedOff says what is switched off by which some probe would be hit. All would be attached, and nothing seen.
-func switchedOff(view *kernel.View, p *plan.Plan) error {
+// switchedOff returns what is switched off by which some probe would be hit. All may be attached, and nothing is seen.
+func switchedOff(view *kernel.View, p *plan.Plan) (off kernel.Fact, is bool) {
 	uses := map[kernel.FactName]bool{}
 	for _, probe := range p.Probes {
 		switch probe.Method {
@@ -53,9 +53,9 @@ func switchedOff(view *kernel.View, p *plan.Plan) error {
 		}
 	}
 	for _, name := range []kernel.FactName{kernel.FactFtrace, kernel.FactKprobes} {
-		if o, off := view.SwitchedOff(name); off && uses[name] {
-			return obstacle(o)
+		if off, is := view.SwitchedOff(name); is && uses[name] {
+			return off, true
 		}
 	}
-	return nil
+	return off, false
 }

@@ -43,8 +43,9 @@ func TestSwitchedOff(t *testing.T) {
 		files["proc/sys/kernel/arch"] = &fstest.MapFile{Data: []byte(map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[c.arch])}
 		view := kernel.Open(files)
 		p := &plan.Plan{Probes: []*plan.Probe{{Probe: layout.Probe{Method: c.method, InProgram: c.program}, Hook: c.hook}}}
-		if err := switchedOff(view, p); (err != nil) != c.refused || c.refused && !strings.Contains(err.Error(), "/"+c.off) && !strings.Contains(err.Error(), "ftrace_enabled is 0") {
-			t.Errorf("%+v: %v", c, err)
+		off, is := switchedOff(view, p)
+		if is != c.refused || is && !strings.Contains(off.Why, "/"+c.off) && !strings.Contains(off.Why, "ftrace_enabled is 0") {
+			t.Errorf("%+v: %v", c, off)
 		}
 	}
 }

@@ -59,8 +59,11 @@ func (r Resolved) Choose(view *kernel.View, request Request) (Resolved, error) {
 	case auto:
 		r.Plan, r.Choice, err = attach.Choose(r.Plan, view.TypeCache(), request.Branches)
 	}
-	if err == nil {
-		err = switchedOff(view, r.Plan)
+	if err != nil {
+		return r, err
 	}
-	return r, err
+	if off, is := switchedOff(view, r.Plan); is {
+		return r, obstacle(off)
+	}
+	return r, nil
 }
