@@ -9,11 +9,13 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/ksnoop/ksnoop/internal/attach"
 	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/livetest"
 	"github.com/ksnoop/ksnoop/internal/vm/guest"
 	"github.com/ksnoop/ksnoop/layout"
 )
@@ -87,6 +89,16 @@ func TestLiveSwitchedOff(t *testing.T) {
 	guest.Require(t)
 	const read = "read -count 3 -size 77"
 	const off = ": off (ftrace_enabled is 0)\nsysctl kernel.ftrace_enabled=1"
+	// The kernel kills ftrace if programs are taken off functions while it is off. Those of the test before may still be.
+	for begun := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+		hooked, err := os.ReadFile("/sys/kernel/tracing/enabled_functions")
+		if err == nil && len(hooked) == 0 {
+			break
+		}
+		if time.Since(begun) > livetest.Patience(20*time.Second) {
+			t.Fatalf("functions are hooked: %v\n%s", err, hooked)
+		}
+	}
 	const file = "/proc/sys/kernel/ftrace_enabled"
 	if err := os.WriteFile(file, []byte("0"), 0); errors.Is(err, unix.EOPNOTSUPP) {
 		t.Skip("this kernel, as Linux 7.3, does not let ftrace be switched off")
