@@ -9,8 +9,6 @@ import (
 	"io/fs"
 	"path/filepath"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/ksnoop/ksnoop/internal/attach"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/trace"
@@ -62,7 +60,7 @@ func permissionAdvice(err error) string {
 // unattachable puts before an error of attaching that nothing at all can be
 // attached here, if that is so. Once ctx is done, nothing is known of that.
 func unattachable(ctx context.Context, err error) error {
-	if errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM) {
+	if attach.Scarce(err) {
 		return err // what is tried now may fail for the same reason
 	}
 	tried := attach.Probe(ctx, attach.CapFentry, attach.CapKprobe, attach.CapReadKernel)

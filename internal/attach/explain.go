@@ -44,6 +44,11 @@ func shortage(err error) error {
 	return err
 }
 
+// Scarce reports whether an error is a lack of descriptors or memory, which says nothing about what the kernel can do.
+func Scarce(err error) bool {
+	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM)
+}
+
 type refusedError struct{ err error }
 
 func (e refusedError) Unwrap() error { return e.err }

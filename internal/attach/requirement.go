@@ -126,14 +126,14 @@ func hasHelper(fn asm.BuiltinFunc) bool {
 	return err == nil || !strings.Contains(err.Error(), "invalid func unknown#")
 }
 
-// hasFetch reports whether the kernel has atomic operations other than adding. To lack descriptors or memory says nothing about that.
+// hasFetch reports whether the kernel has atomic operations other than adding.
 func hasFetch() bool {
 	err := tryLoad(nil, &ebpf.ProgramSpec{Type: ebpf.SocketFilter, License: "GPL", Instructions: returning(
 		asm.Mov.Imm(asm.R1, 1),
 		asm.StoreMem(asm.R10, -8, asm.R1, asm.DWord),
 		asm.Xchg.Mem(asm.R10, asm.R1, asm.DWord, -8),
 	)})
-	return err == nil || errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM) || errors.Is(err, unix.EINTR)
+	return err == nil || Scarce(err) || errors.Is(err, unix.EINTR)
 }
 
 // A lackingError says what of BPF a kernel lacks that programs use.

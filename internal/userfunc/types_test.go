@@ -165,14 +165,13 @@ func compareTypes(t *testing.T, file string) {
 	}
 }
 
-// TestSameNames: files of C have structs of the same name. Those that are the same are one type, others are not.
-func TestSameNames(t *testing.T) {
+// ofUnits builds a library of files of C. On another architecture than amd64 the test is skipped.
+func ofUnits(t *testing.T, sources []string) (file string) {
+	t.Helper()
 	dir := t.TempDir()
-	file := filepath.Join(dir, "program")
+	file = filepath.Join(dir, "program")
 	args := []string{"-g", "-shared", "-nostdlib", "-o", file}
-	const common = "struct node { struct node *next; union { int i; long *l; }; int (*f)(struct node *, int); const char name[8]; };\n"
-	for unit, members := range []string{"int a, b;", "int x, y;", "int a, b;", "unsigned int a, b;", "int a; struct { int in; };", "int a; struct { int out; };"} {
-		source := fmt.Sprintf("%sstruct state { %s };\nvoid f%d(struct state *s, struct node *n) {}\n", common, members, unit)
+	for unit, source := range sources {
 		name := filepath.Join(dir, fmt.Sprintf("%d.c", unit))
 		if err := os.WriteFile(name, []byte(source), 0o600); err != nil {
 			t.Fatal(err)
@@ -181,8 +180,20 @@ func TestSameNames(t *testing.T) {
 	}
 	output(t, "gcc", args...)
 	if _, err := Open(file, "amd64"); err != nil {
-		t.Skip(err) // another architecture
+		t.Skip(err)
 	}
+	return file
+}
+
+// TestSameNames: files of C have structs of the same name. Those that are the same are one type, others are not.
+func TestSameNames(t *testing.T) {
+	var sources []string
+	const common = "struct node { struct node *next; union { int i; long *l; }; int (*f)(struct node *, int); const char name[8]; };\n"
+	for unit, members := range []string{"int a, b;", "int x, y;", "int a, b;", "unsigned int a, b;", "int a; struct { int in; };", "int a; struct { int out; };"} {
+		source := fmt.Sprintf("%sstruct state { %s };\nvoid f%d(struct state *s, struct node *n) {}\n", common, members, unit)
+		sources = append(sources, source)
+	}
+	file := ofUnits(t, sources)
 	protos, spec := typesOf(t, file, "amd64", "f*")
 	param := func(fn string, i int) *btf.Struct {
 		return protos[fn].Params[i].Type.(*btf.Pointer).Target.(*btf.Struct)
@@ -206,9 +217,7 @@ func TestSameNames(t *testing.T) {
 
 // TestSameNamesBehind: structs whose members look the same are not the same type if these lead to others.
 func TestSameNamesBehind(t *testing.T) {
-	dir := t.TempDir()
-	file := filepath.Join(dir, "program")
-	args := []string{"-g", "-shared", "-nostdlib", "-o", file}
+	var sources []string
 	const common = "struct entry; enum kind; struct hash { struct hash *next; struct entry **b; kind_t *kind; number *n; void (*f)(struct entry *); };\n"
 	for unit, types := range []string{
 		"struct entry { int key; void *val; }; typedef enum kind { A, B } kind_t; typedef int number;",
@@ -219,16 +228,9 @@ func TestSameNamesBehind(t *testing.T) {
 		"struct entry; typedef enum kind { A, B } kind_t; typedef int number;",
 	} {
 		source := fmt.Sprintf("%s\n%svoid f%d(struct hash *h) {}\n", types, common, unit)
-		name := filepath.Join(dir, fmt.Sprintf("%d.c", unit))
-		if err := os.WriteFile(name, []byte(source), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		args = append(args, name)
+		sources = append(sources, source)
 	}
-	output(t, "gcc", args...)
-	if _, err := Open(file, "amd64"); err != nil {
-		t.Skip(err) // another architecture
-	}
+	file := ofUnits(t, sources)
 	protos, spec := typesOf(t, file, "amd64", "f*")
 	member := func(fn, name string) btf.Type {
 		for _, m := range protos[fn].Params[0].Type.(*btf.Pointer).Target.(*btf.Struct).Members {
@@ -313,24 +315,17 @@ func TestManyUnits(t *testing.T) {
 	const functions = 300
 	each := map[int]float64{}
 	for _, units := range []int{1, 30} {
-		dir := t.TempDir()
-		file := filepath.Join(dir, "program")
-		args := []string{"-g", "-shared", "-nostdlib", "-o", file}
+		var sources []string
 		for u := range units {
 			source := ""
 			for i := range functions / units {
 				source += fmt.Sprintf("int f_%d_%d(int a) { return a; }\n", u, i)
 			}
-			name := filepath.Join(dir, fmt.Sprintf("%d.c", u))
-			if err := os.WriteFile(name, []byte(source), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			args = append(args, name)
+			sources = append(sources, source)
 		}
-		output(t, "gcc", args...)
-		f, err := Open(file, "amd64")
+		f, err := Open(ofUnits(t, sources), "amd64")
 		if err != nil {
-			t.Skip(err) // another architecture
+			t.Fatal(err)
 		}
 		fns := f.Named("f_*")
 		var types *Types
