@@ -79,8 +79,9 @@ func TestUnitRuns(t *testing.T) {
 			}
 		}
 	}
-	if runs := unitRuns([]string{modulePath + "/internal/kernel"}); len(runs) != 1 {
-		t.Errorf("runs of one package: %q", runs)
+	runs := unitRuns([]string{modulePath + "/internal/kernel", longest})
+	if len(runs) != 1 || runs[0].packages[0] != longest {
+		t.Errorf("runs of two packages: %q", runs)
 	}
 }
 
