@@ -18,6 +18,7 @@ import (
 const slowScript = `nc -ll -p 4318 -e sleep 10000 &
 server=$!
 measure() {
+	: >/tmp/said # else grep may find what the run before wrote
 	ksnoop -v --max-cpu off --ringbuf 16M -n workload "$@" 'vfs_read(count, return)' >/dev/null 2>/tmp/said &
 	traced=$!
 	until grep -q attached /tmp/said; do sleep 0.2; done

@@ -154,6 +154,9 @@ func (p *Printer) AppendEnd(dst []byte, t *output.Totals) ([]byte, error) {
 	dst = p.appendWarning(dst, t.Cut, "records left out because there were too many after the interrupt")
 	dst = p.appendWarning(dst, t.Orphans, "sessions given up: their ends were lost, or their parts took too much memory")
 	dst = p.appendWarning(dst, t.Left, "calls and interim stacks left out of sessions that took too much memory")
+	if t.Off {
+		dst = p.appendWarning(dst, 1, output.SwitchedOff)
+	}
 	if t.Uncounted {
 		dst = p.appendWarning(dst, 1, "this kernel does not count all kprobes that it skips")
 	}

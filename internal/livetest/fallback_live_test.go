@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -116,6 +117,28 @@ func TestLiveSwitchedOff(t *testing.T) {
 	} {
 		c.run(t, func(args ...string) (string, string, int) { return ksnoop(t, args...) })
 	}
+}
+
+// TestLiveSwitchedOffMeanwhile: what was not seen since kprobes were switched off is said, by a replay, too.
+func TestLiveSwitchedOffMeanwhile(t *testing.T) {
+	guest.Require(t)
+	const file = "/sys/kernel/debug/kprobes/enabled"
+	t.Cleanup(func() {
+		if err := os.WriteFile(file, []byte("1"), 0); err != nil {
+			t.Error(err)
+		}
+	})
+	recording := filepath.Join(t.TempDir(), "off.ks")
+	check := func(args ...string) {
+		t.Helper()
+		stdout, stderr, status := printed(t, "sh", append([]string{"-c", "echo 1 >" + file + `; exec ksnoop "$@"`, "sh"}, args...)...)
+		if n := strings.Count(stdout, "vfs_read("); n != 3 || status != 0 || strings.Count(stderr, "kprobes were switched off") != 1 {
+			t.Errorf("%q: status %d, %d calls:\n%s%s", args, status, n, stdout, stderr)
+		}
+	}
+	check("trace", "--record", recording, "--force", "--attach=kprobe", "vfs_read(count == 77)", "--",
+		"sh", "-c", "workload read -count 3 -size 77; echo 0 >"+file+"; workload read -count 4 -size 77")
+	check("replay", recording)
 }
 
 // TestLiveModuleWithoutBTF: the functions of a module that was built without

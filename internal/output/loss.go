@@ -59,6 +59,9 @@ var losses = [bpf.Counters]loss{
 	bpf.LeftUnmet: {what: "session{s} not shown because no call met the predicates", known: true},
 }
 
+// SwitchedOff says what event.Losses.Off means.
+const SwitchedOff = "ftrace or kprobes were switched off during the trace: calls that need them were not seen from then on"
+
 // LossText names what a counter of the engine counts: "calls left out by --rate". It does not depend on
 // how many there were.
 func LossText(cause bpf.Counter) string { return plural.Text(0, losses[cause].what) }

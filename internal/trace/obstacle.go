@@ -5,6 +5,7 @@ package trace
 import (
 	"fmt"
 
+	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/attach"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
@@ -43,11 +44,14 @@ func obstacle(o kernel.Fact) error {
 func switchedOff(view *kernel.View, p *plan.Plan) (off kernel.Fact, is bool) {
 	uses := map[kernel.FactName]bool{}
 	for _, probe := range p.Probes {
+		if probe.Path() { // its blocks have kprobes, however its calls are traced
+			uses[kernel.FactKprobes] = true
+		}
 		switch probe.Method {
 		case layout.MethodKprobe:
 			uses[kernel.FactKprobes] = true
 			// On amd64 a kprobe at a function's entry is hit by ftrace.
-			uses[kernel.FactFtrace] = uses[kernel.FactFtrace] || view.Arch() == "amd64" && probe.IsCall()
+			uses[kernel.FactFtrace] = uses[kernel.FactFtrace] || view.Arch() == "amd64" && (probe.IsCall() || atEntry(&probe.Hook))
 		case layout.MethodFentry, layout.MethodFsession, layout.MethodTracingMulti, layout.MethodKprobeMulti, layout.MethodKprobeSession:
 			uses[kernel.FactFtrace] = uses[kernel.FactFtrace] || !probe.InProgram
 		}
@@ -58,4 +62,10 @@ func switchedOff(view *kernel.View, p *plan.Plan) (off kernel.Fact, is bool) {
 		}
 	}
 	return off, false
+}
+
+// atEntry reports whether ftrace's hook of a function is at the instruction: endbr64 may come before it.
+func atEntry(h *plan.Hook) bool {
+	const endbr = 4
+	return h.Kind == expr.Instruction && (h.Offset == 0 || h.Offset == endbr)
 }

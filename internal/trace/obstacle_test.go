@@ -17,6 +17,7 @@ import (
 func TestSwitchedOff(t *testing.T) {
 	const ftrace, kprobes = "proc/sys/kernel/ftrace_enabled", "sys/kernel/debug/kprobes/enabled"
 	call := plan.Hook{Kind: expr.Function}
+	instruction := func(offset uint64) plan.Hook { return plan.Hook{Kind: expr.Instruction, Offset: offset} }
 	for _, c := range []struct {
 		off, arch string
 		method    layout.Method
@@ -34,6 +35,11 @@ func TestSwitchedOff(t *testing.T) {
 		{kprobes, "amd64", layout.MethodKprobe, call, false, true},
 		{kprobes, "arm64", layout.MethodKprobe, call, false, true},
 		{kprobes, "amd64", layout.MethodFentry, call, false, false},
+		{ftrace, "amd64", layout.MethodKprobe, instruction(0), false, true},
+		{ftrace, "amd64", layout.MethodKprobe, instruction(4), false, true}, // after endbr64
+		{ftrace, "amd64", layout.MethodKprobe, instruction(9), false, false},
+		{ftrace, "arm64", layout.MethodKprobe, instruction(0), false, false},
+		{kprobes, "amd64", layout.MethodKprobe, instruction(9), false, true},
 		{"", "amd64", layout.MethodKprobe, call, false, false},
 	} {
 		files := fstest.MapFS{ftrace: {Data: []byte("1\n")}, kprobes: {Data: []byte("1\n")}}
@@ -42,10 +48,15 @@ func TestSwitchedOff(t *testing.T) {
 		}
 		files["proc/sys/kernel/arch"] = &fstest.MapFile{Data: []byte(map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[c.arch])}
 		view := kernel.Open(files)
-		p := &plan.Plan{Probes: []*plan.Probe{{Probe: layout.Probe{Method: c.method, InProgram: c.program}, Hook: c.hook}}}
+		p := &plan.Plan{Probes: []*plan.Probe{{Probe: layout.Probe{Kind: c.hook.Kind, Method: c.method, InProgram: c.program}, Hook: c.hook}}}
 		off, is := switchedOff(view, p)
 		if is != c.refused || is && !strings.Contains(off.Why, "/"+c.off) && !strings.Contains(off.Why, "ftrace_enabled is 0") {
 			t.Errorf("%+v: %v", c, off)
 		}
+	}
+	view := kernel.Open(fstest.MapFS{kprobes: {Data: []byte("0\n")}})
+	way := &plan.Probe{Probe: layout.Probe{Method: layout.MethodFentry, Items: []expr.Item{{Path: true}}}, Hook: call}
+	if off, is := switchedOff(view, &plan.Plan{Probes: []*plan.Probe{way}}); !is || off.Name != kernel.FactKprobes {
+		t.Errorf("path(): %v", off)
 	}
 }

@@ -35,17 +35,17 @@ type Run struct {
 
 	tracer   *attach.Tracer
 	log      *slog.Logger
-	in       *Selection                 // nil: it is not by container
-	unselect func()                     // ends what follows containers; nil if nothing does
-	programs *programs                  // nil: no spans are looked for in memory
-	users    *process.Symbols           // nil: no user stacks are named
-	unwind   *unwinding                 // nil: no user stacks are unwound
-	unfollow func()                     // ends what follows those; nil if nothing does
-	off      func() (kernel.Fact, bool) // what is switched off by now
-	slowly   bool                       // begin with few calls, and see what that takes
-	paced    bool                       // Settings.Paced
-	finish   func()                     // of what Records has begun; nil before
-	tooMuch  error                      // why it has ended, if tracing took too much
+	in       *Selection       // nil: it is not by container
+	unselect func()           // ends what follows containers; nil if nothing does
+	programs *programs        // nil: no spans are looked for in memory
+	users    *process.Symbols // nil: no user stacks are named
+	unwind   *unwinding       // nil: no user stacks are unwound
+	unfollow func()           // ends what follows those; nil if nothing does
+	off      func() bool      // whether ftrace or kprobes are, which it needs
+	slowly   bool             // begin with few calls, and see what that takes
+	paced    bool             // Settings.Paced
+	finish   func()           // of what Records has begun; nil before
+	tooMuch  error            // why it has ended, if tracing took too much
 }
 
 // Attach attaches a plan; nothing is sent before Start. What a SPEC asks for by name and
@@ -102,7 +102,10 @@ func begin(ctx context.Context, view *kernel.View, p *plan.Plan, s Settings, loa
 	if s.Unwinder != nil {
 		r.unwind = &unwinding{unwinder: s.Unwinder, plan: r.Plan}
 	}
-	r.off = func() (kernel.Fact, bool) { return switchedOff(view, r.Plan) }
+	r.off = func() bool {
+		_, off := switchedOff(view, r.Plan)
+		return off
+	}
 	if p.Sessions && s.Report.Parent.Places() {
 		r.programs = newPrograms(s.Report.Parent, tracer.SetSpanPlace, s.Log)
 	}
@@ -255,10 +258,7 @@ func (r *Run) End() (l event.Losses, err error) {
 	if err != nil {
 		l = event.Losses{Unread: err} // what was counted until then says nothing
 	}
-	l.Uncounted, l.Cut = r.tracer.Uncounted(), r.tracer.Cut()
-	if off, is := r.off(); is {
-		r.log.Warn(fmt.Sprintf("%s: no call was seen since it was switched off", off))
-	}
+	l.Uncounted, l.Cut, l.Off = r.tracer.Uncounted(), r.tracer.Cut(), r.off()
 	return l, err
 }
 

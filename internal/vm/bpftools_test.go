@@ -136,6 +136,7 @@ until ksnoop info "bpf:$LOADS" >/dev/null 2>&1; do
 	sleep 0.2
 done
 if [ $SORT = timed ]; then # calls of all tasks
+	: >/tmp/trace.out # else grep may find what the run before wrote
 	ksnoop trace --join "$@" >/tmp/trace.out &
 	until grep -q TIMESTAMP /tmp/trace.out; do kill -0 $! || break; sleep 0.2; done
 	sh -c "$WORK"; kill -INT $!; wait $!

@@ -204,6 +204,7 @@ func (r *Runner) end(run *trace.Run) error {
 	for cause, n := range lost.Lost {
 		r.Lost.Lost[cause] += n
 	}
+	r.Lost.Off = r.Lost.Off || lost.Off
 	return r.Recording.EndRun(lost)
 }
 
@@ -352,6 +353,9 @@ func (r *Runner) Missing() (all []Lost) {
 			all = append(all, lostBy(cause, n))
 		}
 	}
+	if r.Lost.Off {
+		all = append(all, Lost{output.SwitchedOff, 1, output.SwitchedOff})
+	}
 	return all
 }
 
@@ -362,7 +366,7 @@ func (r *Runner) callsMissing() bool {
 			return true
 		}
 	}
-	return false
+	return r.Lost.Off
 }
 
 // lostBy says what a counter of the engine has counted.

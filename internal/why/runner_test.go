@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/trace"
@@ -90,5 +91,9 @@ func TestCallsMissing(t *testing.T) {
 		if got := r.callsMissing(); got != want {
 			t.Errorf("cause %d: %v", cause, got)
 		}
+	}
+	r := &Runner{Lost: event.Losses{Off: true}}
+	if missing := r.Missing(); !r.callsMissing() || len(missing) != 1 || !strings.HasPrefix(missing[0].Text, "ftrace or kprobes were switched off") {
+		t.Errorf("kprobes were switched off: %v", missing)
 	}
 }
