@@ -8,11 +8,11 @@
 #define KSNOOP_ARGS_H
 
 // kernel_half reports whether an address is in the kernel's half. arm64 ignores the highest byte of
-// addresses of user space, which may have any there.
+// addresses of user space, and with CONFIG_KASAN_HW_TAGS of those of the kernel: they may have any there.
 static __always_inline bool kernel_half(__u64 addr)
 {
 #if defined(__TARGET_ARCH_arm64)
-	return addr >= ~0ULL << 55;
+	return addr >> 55 & 1;
 #else
 	return (__s64)addr < 0;
 #endif

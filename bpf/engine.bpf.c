@@ -79,15 +79,6 @@ FUNC int ks_send(void *ctx, __u32 probe, enum kind kind, __u32 size)
 	return 0;
 }
 
-extern void *bpf_rdonly_cast(const void *obj, __u32 type) __ksym __weak;
-
-// ks_cast lets plain loads read an object. The verifier replaces the call of the kfunc by a
-// move.
-FUNC void *ks_cast(void *p, __u32 type)
-{
-	return bpf_rdonly_cast(p, type);
-}
-
 // ks_finish captures behind the values of the entry and copies the whole record into the ring
 // buffer.
 FUNC int ks_finish(void *ctx, struct frame *f, enum kind kind, __u32 size)
@@ -175,7 +166,6 @@ int library(void *ctx)
 	if (g)
 		ks_let_go(g);
 	ks_send(ctx, 0, 0, sizeof(struct event));
-	ks_cast(ctx, 1);
 	ks_ids();
 	ks_count(ks_cookie(ctx) + ks_site(ctx, 0));
 	ks_send_tail(ctx, 0, 0, sizeof(struct event), 0);

@@ -258,15 +258,6 @@ const (
 	// Callers: return programs of such calls, last.
 	FuncLeavePath = "ks_leave_path"
 
-	// FuncCast returns p as a pointer to an object of the kernel that plain loads may read.
-	//
-	//	void *ks_cast(void *p, __u32 type)
-	//
-	// type is constant, the BTF id of the object's type in vmlinux. It needs Linux 6.2. A load
-	// that faults yields 0. p itself is not tested.
-	//
-	// Callers: programs that load members through pointers that the verifier does not know.
-	FuncCast = "ks_cast"
 	// FuncIDs returns the numbers of the current process, in the upper half, and thread in the
 	// PID namespace of Settings.Namespace; 0 where they have none.
 	//

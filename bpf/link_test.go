@@ -120,7 +120,7 @@ func TestLibrary(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{FuncCount, FuncFilter, FuncAdmit, FuncSend, FuncOpen, FuncOpenUser, FuncOpenFar, FuncCast, FuncFind, FuncFindUser, FuncFindFar, FuncForget, FuncForgetUser, FuncFree, FuncFinish, FuncCapture,
+	for _, name := range []string{FuncCount, FuncFilter, FuncAdmit, FuncSend, FuncOpen, FuncOpenUser, FuncOpenFar, FuncFind, FuncFindUser, FuncFindFar, FuncForget, FuncForgetUser, FuncFree, FuncFinish, FuncCapture,
 		FuncCookie, FuncSite, FuncSendList, FuncSendTail, FuncFinishTail, FuncPreemptCount,
 		FuncHold, FuncLetGo, FuncAway, FuncEnter, FuncLeave, FuncEnterUser, FuncLeaveUser, FuncPushUser, FuncRejectUser, FuncInnermostUser, FuncSession, FuncOpenSession, FuncAround, FuncHit, FuncDone, FuncPush, FuncPop, FuncInnermost,
 		FuncItem, FuncItemOf, FuncLogItem, FuncLogArgs, FuncSatisfied, FuncWords, FuncResult, FuncPlace} {

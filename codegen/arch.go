@@ -118,9 +118,12 @@ func (x *arch) key(reg, ctx asm.Register, byFtrace, returned bool) asm.Instructi
 	return load
 }
 
-// TryPairing returns a program that is to run at both ends of calls, by kprobe.multi or kprobe.session. It stores 0 in a map, for the
-// task, if both ends of a call have the same key, as programs need that keep something in between, and any other number if not. The
-// map is a hash of 8 bytes by 8 bytes.
+// Paired is what the program of TryPairing stores if a call's return can be told by what is known at its entry.
+const Paired = 1
+
+// TryPairing returns a program that is to run at both ends of calls, by kprobe.multi or kprobe.session. It stores
+// Paired in a map, for the task, if both ends of a call have the same key, as programs need that keep something in between. If not, it is
+// another odd number; if only the entry was seen, it is even. The map is a hash of 8 bytes by 8 bytes.
 func TryPairing(arch string, m int) asm.Instructions {
 	const task, key = -8, -16 // on the stack
 	x := arches[arch]
@@ -130,7 +133,7 @@ func TryPairing(arch string, m int) asm.Instructions {
 	p := asm.Instructions{asm.Mov.Reg(asm.R6, asm.R1), asm.FnGetCurrentPidTgid.Call(), asm.StoreMem(asm.R10, task, asm.R0, asm.DWord)}
 	p = append(append(p, at(task)...), asm.FnMapLookupElem.Call(), asm.JEq.Imm(asm.R0, 0, "entry"))
 	p = append(append(p, x.key(asm.R1, asm.R6, true, true)...), asm.LoadMem(asm.R2, asm.R0, 0, asm.DWord), asm.Sub.Reg(asm.R2, asm.R1),
-		asm.StoreMem(asm.R0, 0, asm.R2, asm.DWord), asm.Ja.Label("end"))
+		asm.LSh.Imm(asm.R2, 1), asm.Or.Imm(asm.R2, Paired), asm.StoreMem(asm.R0, 0, asm.R2, asm.DWord), asm.Ja.Label("end"))
 	entry := append(x.key(asm.R1, asm.R6, true, false), asm.StoreMem(asm.R10, key, asm.R1, asm.DWord))
 	entry[0] = entry[0].WithSymbol("entry")
 	p = append(append(p, entry...), at(task)...)

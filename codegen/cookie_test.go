@@ -17,9 +17,10 @@ import (
 
 // ofKernel is a target whose kernel has the functions of sessions.
 func ofKernel(shared bool) Options {
-	return Options{Arch: "amd64", Shared: shared,
-		Session: func() SessionKfuncs { return SessionKfuncs{IsReturn: 101, Cookie: 102, Cast: 103} }}
+	return Options{Arch: "amd64", Shared: shared, Session: someKfuncs}
 }
+
+func someKfuncs() SessionKfuncs { return SessionKfuncs{IsReturn: 101, Cookie: 102, Cast: 103} }
 
 // TestCookie: of `long f(struct file *file, long n)`, what fits into 8 bytes beside
 // a bit that says that the call is wanted, and one for each value that could not
@@ -113,6 +114,25 @@ func TestJoined(t *testing.T) {
 					t.Errorf("%s by %s: calls kfuncs %v", spec, m, ids)
 				}
 			}
+		}
+	}
+}
+
+// TestCast: programs cast pointers by the id of the kernel's function. Those on trampolines of modules are not loaded by the ebpf
+// package, which could look it up.
+func TestCast(t *testing.T) {
+	target := ofKernel(false)
+	target.TypeID = func(t btf.Type) (btf.TypeID, bool) { return 7, t == file }
+	for _, m := range []layout.Method{layout.MethodKprobe, layout.MethodFentry, layout.MethodTracingMulti} {
+		p := planned(t, "f(file->pos == 1)", m)
+		p.InProgram = m == layout.MethodFentry // else the verifier knows what file points to
+		programs, err := Compile(p, target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		insns, err := bpf.Link(programs.Entry...)
+		if ids := kfuncs(insns); err != nil || len(ids) == 0 || slices.ContainsFunc(ids, func(id int64) bool { return id != 103 }) {
+			t.Errorf("%s: calls kfuncs %v, %v", m, ids, err)
 		}
 	}
 }

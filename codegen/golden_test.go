@@ -101,7 +101,7 @@ var (
 	ofItem      = func(to btf.Type) (btf.TypeID, bool) { return 7, to.TypeName() == "item" }
 	plain       = codegen.Options{Arch: "amd64", Session: kfuncs}
 	shared      = codegen.Options{Arch: "amd64", Session: kfuncs, Shared: true}
-	casting     = codegen.Options{Arch: "amd64", TypeID: ofItem}
+	casting     = codegen.Options{Arch: "amd64", Session: kfuncs, TypeID: ofItem}
 	filtered    = codegen.Options{Arch: "amd64", Filtered: true, Limited: true, Stacks: true}
 	inNamespace = codegen.Options{Arch: "amd64", Namespace: true}
 	arm64       = codegen.Options{Arch: "arm64"}

@@ -28,7 +28,7 @@ func TestGuard(t *testing.T) {
 			"f(return < 0)", "f(return == file->pos)", "f(file->pos, return < 0)", "f(file->pos == 1, return)", "f(file->flags, file->mode, return != 0)",
 			"f(n, return < 0)", "f(file->next->flags, return < 0)", "f($duration > 10ms, return)", "f($pid == 1 && n == 2, $tid)", `f($comm == "a", str(file) != "eth0", n / file->pos == 3)`, "f(diff(*file), return)",
 		} {
-			for _, target := range []Options{{}, {TypeID: cast}, {Filtered: true, Limited: true}, {Namespace: true}, {Branches: true, Stacks: true}} {
+			for _, target := range []Options{{}, {Session: someKfuncs, TypeID: cast}, {Filtered: true, Limited: true}, {Namespace: true}, {Branches: true, Stacks: true}} {
 				target.Arch, target.Guard, target.Session = arch, bpf.NewGuard(0), kfuncs
 				programs := compiled(t, spec, m, target)
 				for end, functions := range [][]bpf.Subprogram{programs.Entry, programs.Return} {
@@ -249,7 +249,7 @@ func checkGuard(t *testing.T, what string, insns asm.Instructions) {
 func TestLightPredicate(t *testing.T) {
 	cast := func(t btf.Type) (btf.TypeID, bool) { return 7, t == file }
 	for spec, light := range map[string]bool{"f(n == 1)": true, "f(file->pos == 1)": true, "f(user(file)->pos == 1)": false} {
-		p := compiled(t, spec, layout.MethodFentry, Options{Arch: "amd64", TypeID: cast, Guard: bpf.NewGuard(0)})
+		p := compiled(t, spec, layout.MethodFentry, Options{Arch: "amd64", Session: someKfuncs, TypeID: cast, Guard: bpf.NewGuard(0)})
 		insns := p.Entry[0].Insns
 		hold, predicate := -1, -1
 		for i, ins := range insns {
@@ -270,7 +270,7 @@ func TestLightPredicate(t *testing.T) {
 func TestLightKeep(t *testing.T) {
 	cast := func(t btf.Type) (btf.TypeID, bool) { return 7, t == file }
 	for spec, light := range map[string]bool{"f(file->pos, return < 0)": true, "f($duration > 1)": true, "f(*file, return < 0)": false} {
-		p := compiled(t, spec, layout.MethodFentry, Options{Arch: "amd64", TypeID: cast, Guard: bpf.NewGuard(0)})
+		p := compiled(t, spec, layout.MethodFentry, Options{Arch: "amd64", Session: someKfuncs, TypeID: cast, Guard: bpf.NewGuard(0)})
 		insns := p.Entry[0].Insns
 		hold, frame := -1, -1
 		for i, ins := range insns {
@@ -298,7 +298,10 @@ func TestAddressOfZero(t *testing.T) {
 				return ins.OpCode.Class() == asm.LdXClass && ins.OpCode.Size() == asm.DWord && ins.Offset == 16
 			})
 			tested := func(ins asm.Instruction) bool {
-				return ins.OpCode.JumpOp() == asm.JSGE && ins.Constant == 0 || ins.OpCode.JumpOp() == asm.JLT && ins.Src == asm.R5
+				if arch == "arm64" { // bit 55, in R5
+					return ins.OpCode.JumpOp() == asm.JSet && ins.Src == asm.R5
+				}
+				return ins.OpCode.JumpOp() == asm.JSGE && ins.Constant == 0
 			}
 			helper := slices.IndexFunc(insns, func(ins asm.Instruction) bool { return ins.IsBuiltinCall() })
 			if load < 0 || helper < load || slices.ContainsFunc(insns[:load], tested) != first || !slices.ContainsFunc(insns, tested) {

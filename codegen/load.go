@@ -8,7 +8,6 @@ import (
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/btf"
 
-	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/qualifier"
 	"github.com/ksnoop/ksnoop/layout"
@@ -53,7 +52,7 @@ func (a *assembler) load(t *expr.Load, u use) {
 		target, _ := typedTarget(t.Addr.Type())
 		id, _ := a.target.TypeID(target)
 		a.saveContext()
-		a.emit(asm.Mov.Reg(asm.R1, asm.R0), asm.Mov.Imm(asm.R2, int32(id)), call(bpf.FuncCast))
+		a.emit(asm.Mov.Reg(asm.R1, asm.R0), asm.Mov.Imm(asm.R2, int32(id)), callKfunc(a.target.kfuncs().Cast))
 		a.restoreContext()
 	}
 	a.moveTo(asm.R2)
@@ -109,15 +108,17 @@ func (a *assembler) isAddress(reg asm.Register) {
 	a.emit(asm.JGT.Imm(reg, -4096, a.failed()))
 }
 
-// inKernel faults if reg is not in the kernel's half of the addresses. arm64 ignores the highest byte of addresses of user space, which
-// may have any, so that bit 63 does not tell. A load of user memory that faults in a program (PAN) is not given up but made again, for ever.
-// R5 is lost there.
+// inKernel faults if reg is not in the kernel's half of the addresses. arm64 ignores the highest byte of addresses of user space, and with
+// CONFIG_KASAN_HW_TAGS of those of the kernel: they may have any, so that bit 55 tells, and not bit 63. A load of user memory that faults in
+// a program (PAN) is not given up but made again, for ever. R5 is lost there.
 func (a *assembler) inKernel(reg asm.Register) {
 	if !a.arch.readsUser {
 		a.emit(asm.JSGE.Imm(reg, 0, a.failed()))
 		return
 	}
-	a.emit(asm.Mov.Imm(asm.R5, -1), asm.LSh.Imm(asm.R5, 55), asm.JLT.Reg(reg, asm.R5, a.failed()))
+	kernel := a.label("kernel")
+	a.emit(asm.Mov.Imm(asm.R5, 1), asm.LSh.Imm(asm.R5, 55), asm.JSet.Reg(reg, asm.R5, kernel), asm.Ja.Label(a.failed()))
+	a.place(kernel)
 }
 
 // moveTo moves R0 to reg. If R0 was just loaded, it changes that load instead.
@@ -227,7 +228,7 @@ func (a *assembler) access(t *expr.Load) access {
 		return accessDirect
 	}
 	if a.target.TypeID != nil {
-		if id, ok := a.target.TypeID(target); ok && id <= math.MaxInt32 {
+		if id, ok := a.target.TypeID(target); ok && id <= math.MaxInt32 && a.target.kfuncs().Cast != 0 {
 			return accessCast
 		}
 	}

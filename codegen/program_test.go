@@ -68,7 +68,7 @@ func planned(t testing.TB, text string, m layout.Method) *layout.Probe {
 	return p
 }
 
-// calls lists the helpers and functions that a function calls, in order.
+// calls lists the helpers and functions, and as "kfunc" functions of the kernel, that a function calls, in order.
 func calls(insns asm.Instructions) []string {
 	var names []string
 	for _, ins := range insns {
@@ -77,6 +77,8 @@ func calls(insns asm.Instructions) []string {
 			names = append(names, asm.BuiltinFunc(ins.Constant).String())
 		case ins.IsFunctionCall():
 			names = append(names, ins.Reference())
+		case ins.IsKfuncCall():
+			names = append(names, "kfunc")
 		}
 	}
 	return names
@@ -99,8 +101,8 @@ func TestPrograms(t *testing.T) {
 		{spec: "f(file->pos == 1, n == 2)", method: layout.MethodFentry, target: Options{Filtered: true},
 			entry: "ks_filter FnProbeReadKernel ks_send ks_count", capture: "FnProbeReadKernel"},
 		{spec: "f(file->pos == 1)", method: layout.MethodKprobe, entry: "FnProbeReadKernel ks_send ks_count", capture: "FnProbeReadKernel"},
-		{spec: "f(file->pos == 1)", method: layout.MethodKprobe, target: Options{TypeID: cast},
-			entry: "ks_cast FnProbeReadKernel ks_send ks_count", capture: "ks_cast FnProbeReadKernel"},
+		{spec: "f(file->pos == 1)", method: layout.MethodKprobe, target: Options{Session: someKfuncs, TypeID: cast},
+			entry: "kfunc FnProbeReadKernel ks_send ks_count", capture: "kfunc FnProbeReadKernel"},
 		// One read for both members, and each alone if that fails.
 		{spec: "f(file->flags, file->mode)", method: layout.MethodKprobe, entry: "ks_send",
 			capture: "FnProbeReadKernel FnProbeReadKernel FnProbeReadKernel"},
@@ -210,7 +212,7 @@ func TestUserAddress(t *testing.T) {
 				tested := false
 				for _, ins := range f.Insns {
 					switch {
-					case ins.OpCode.JumpOp() == asm.JLT && ins.Dst == asm.R3 && ins.Src == asm.R5:
+					case ins.OpCode.JumpOp() == asm.JSet && ins.Dst == asm.R3 && ins.Src == asm.R5:
 						tested = true
 						tests++
 					case ins.IsBuiltinCall() && (asm.BuiltinFunc(ins.Constant) == asm.FnProbeReadKernel || asm.BuiltinFunc(ins.Constant) == asm.FnProbeReadKernelStr):

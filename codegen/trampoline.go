@@ -11,9 +11,7 @@ import (
 )
 
 // trampolineFunctions returns functions that replace the engine's in programs on a
-// trampoline: those that read words of the context and, in programs that internal/attach
-// loads by itself, the cast, because only the ebpf package's loader can resolve the
-// engine's kfuncs.
+// trampoline: those that read words of the context.
 func trampolineFunctions(p *layout.Probe, t Options, half string) []bpf.Subprogram {
 	if !p.Method.Trampoline() {
 		return nil
@@ -23,10 +21,6 @@ func trampolineFunctions(p *layout.Probe, t Options, half string) []bpf.Subprogr
 	funcs := []bpf.Subprogram{{Name: bpf.FuncReturnAddress, Args: 1, Insns: insns}}
 	if p.Method == layout.MethodTracingMulti {
 		funcs = append(funcs, funcWords(p, t, half), funcResult(p, t))
-	}
-	if p.Method == layout.MethodTracingMulti || p.AtBothEnds() || p.InProgram {
-		insns := asm.Instructions{callKfunc(t.kfuncs().Cast).WithSource(asm.Comment("cast")), asm.Return()}
-		funcs = append(funcs, bpf.Subprogram{Name: bpf.FuncCast, Args: 2, Insns: insns})
 	}
 	return funcs
 }

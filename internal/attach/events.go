@@ -28,7 +28,7 @@ import (
 
 func (t *Tracer) eventGroup() string { return fmt.Sprintf("%s%d_%s", eventGroup, t.pids.self, process) }
 
-// affordReturns refuses too many kretprobes for this machine.
+// affordReturns refuses kretprobes that are too many for this machine with those that there are.
 func (t *Tracer) affordReturns(functions int, e end) error {
 	if e == atEntry || !t.options.Kernel.Since(perCPUReturns.major, perCPUReturns.minor) {
 		return nil
@@ -37,11 +37,15 @@ func (t *Tracer) affordReturns(functions int, e end) error {
 	if err != nil {
 		return err
 	}
-	memory, err := ownMemory()
+	memory, err := machineMemory()
 	if err != nil {
 		return err
 	}
-	return affordReturns(functions, cpus, os.Getpagesize(), memory)
+	if err := tooManyReturns(t.kretprobes+functions, cpus, os.Getpagesize(), memory); err != nil {
+		return err
+	}
+	t.kretprobes += functions
+	return nil
 }
 
 // hookEvent hooks a program at many functions by one event. The program looks

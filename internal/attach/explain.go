@@ -21,7 +21,7 @@ func explain(err error) error {
 	if !errors.As(err, &ve) || len(ve.Log) == 0 {
 		return err
 	}
-	if errors.Is(ve.Cause, unix.EMFILE) || errors.Is(ve.Cause, unix.ENFILE) || errors.Is(ve.Cause, unix.ENOMEM) {
+	if Scarce(ve.Cause) {
 		return ve.Cause // the verifier had nothing against it
 	}
 	return &verifierError{ve}

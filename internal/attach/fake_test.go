@@ -63,6 +63,7 @@ type fakeKernel struct {
 	withoutUserMulti bool
 	contained        bool // we are in a PID namespace of our own
 	lacks            []Capability
+	unpaired         bool             // kprobe.multi and kprobe.session do not tell at return where the stack is
 	module           string           // which functions are in, whose types are not to be found; "" is vmlinux
 	refuse           map[string]error // of the engine: by what is done
 
@@ -297,10 +298,10 @@ func (k *fakeKernel) ended(pid int) bool { return slices.Contains(k.gone, pid) }
 
 func (k *fakeKernel) has(c Capability) error {
 	switch {
+	case k.unpaired && (c == CapKretprobeMulti || c == CapKprobeSession):
+		return errUnpaired
 	case !slices.Contains(k.lacks, c):
 		return nil
-	case c == CapKretprobeMulti:
-		return errUnpaired
 	}
 	return fmt.Errorf("%s: %w", c, ebpf.ErrNotSupported)
 }

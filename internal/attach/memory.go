@@ -17,19 +17,24 @@ import (
 // ownMemory returns how much memory this process may have, in bytes: that of the machine, or
 // what its control groups allow, which count the memory of BPF maps, too.
 func ownMemory() (uint64, error) {
+	all, err := machineMemory()
+	return min(all, groupMemory(os.DirFS("/"))), err
+}
+
+func machineMemory() (uint64, error) {
 	var machine unix.Sysinfo_t
 	if err := unix.Sysinfo(&machine); err != nil {
 		return 0, fmt.Errorf("asking for the machine's memory: %w", err)
 	}
-	return min(uint64(machine.Totalram)*uint64(machine.Unit), groupMemory(os.DirFS("/"))), nil
+	return uint64(machine.Totalram) * uint64(machine.Unit), nil
 }
 
 // perCPUReturns is the Linux since which a kretprobe takes memory for each CPU that there may be, of pages of its own
 // (lib/objpool.c). No control group accounts for it.
 var perCPUReturns = version{6, 12}
 
-// affordReturns refuses kretprobes that would take too much of a machine's memory, in bytes.
-func affordReturns(functions, cpus, page int, memory uint64) error {
+// tooManyReturns refuses kretprobes that would take too much of a machine's memory, in bytes.
+func tooManyReturns(functions, cpus, page int, memory uint64) error {
 	const part = 8
 	if need := uint64(functions) * uint64(cpus) * uint64(page); need > memory/part {
 		return fmt.Errorf("kretprobes of %d functions take %d MiB for the %d CPUs that this machine may have, more than an eighth of the memory; trace fewer functions, or only their entries", functions, need>>20, cpus)

@@ -3,9 +3,14 @@
 package attach
 
 import (
+	"errors"
+	"fmt"
 	"math"
+	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/ksnoop/ksnoop/internal/kernel"
 )
 
 // Files are as the kernel's cgroup-v2.rst and cgroups(7) have them.
@@ -36,8 +41,8 @@ func TestGroupMemory(t *testing.T) {
 	}
 }
 
-// TestAffordReturns: kretprobes must not take a large part of a machine with many CPUs.
-func TestAffordReturns(t *testing.T) {
+// TestTooManyReturns: kretprobes must not take a large part of a machine with many CPUs.
+func TestTooManyReturns(t *testing.T) {
 	for _, c := range []struct {
 		functions, cpus, page int
 		memory                uint64
@@ -46,8 +51,21 @@ func TestAffordReturns(t *testing.T) {
 		{1652, 2, 4096, 2 << 30, false}, {5000, 64, 4096, 256 << 30, false}, {40_000, 64, 4096, 64 << 30, true},
 		{5000, 128, 4096, 8 << 30, true}, {1000, 144, 64 << 10, 32 << 30, true}, {100, 144, 64 << 10, 32 << 30, false},
 	} {
-		if err := affordReturns(c.functions, c.cpus, c.page, c.memory); (err != nil) != c.refused {
+		if err := tooManyReturns(c.functions, c.cpus, c.page, c.memory); (err != nil) != c.refused {
 			t.Errorf("%+v: %v", c, err)
 		}
+	}
+	// Those of several events count together.
+	t612 := Options{Kernel: kernel.Open(fstest.MapFS{"proc/sys/kernel/osrelease": {Data: []byte("6.12.0\n")}})}
+	many := &Tracer{options: t612, kretprobes: 1 << 30}
+	if err := many.affordReturns(1, atReturn); err == nil || !strings.Contains(err.Error(), fmt.Sprint(1<<30+1)) {
+		t.Errorf("one more than 2^30: %v", err)
+	}
+	if err := many.affordReturns(1, atEntry); err != nil {
+		t.Errorf("at entry: %v", err)
+	}
+	few := &Tracer{options: t612}
+	if err := errors.Join(few.affordReturns(20, atReturn), few.affordReturns(30, atReturn)); err != nil || few.kretprobes != 50 {
+		t.Errorf("%d: %v", few.kretprobes, err)
 	}
 }

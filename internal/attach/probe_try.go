@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -134,8 +135,8 @@ var errUnpaired = fmt.Errorf("at return this kernel does not tell where the call
 // testRun is a function that nothing calls but who tests a program. It takes no BTF to have it called.
 const testRun = "bpf_prog_test_run_skb"
 
-// tryPairing has the kernel call a function, and finds out whether its return can be known by what programs see at both ends. The kernel may
-// skip a program now and then, so that it takes more than one call to say no.
+// tryPairing has the kernel call a function, and finds out whether its return can be known by what programs see at both ends. The kernel
+// skips programs while a task that runs on the CPU was preempted inside one, so that it takes more than one call, over a third of a second, to say no.
 func tryPairing(types *btf.Cache, as ebpf.AttachType, options link.KprobeMultiOptions) error {
 	calls, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Hash, KeySize: 8, ValueSize: 8, MaxEntries: 64})
 	if err != nil {
@@ -165,22 +166,27 @@ func tryPairing(types *btf.Cache, as ebpf.AttachType, options link.KprobeMultiOp
 		}
 		defer l.Close()
 	}
-	for range 4 {
+	why := fmt.Errorf("the kernel has not run its programs when %s was called", testRun)
+	for pause := time.Millisecond; pause < 500*time.Millisecond; pause *= 4 {
 		if _, err := caller.Run(&ebpf.RunOptions{Data: make([]byte, 64)}); err != nil {
 			return fmt.Errorf("having the kernel call %s: %w", testRun, err)
 		}
 		var tasks []uint64
-		var task, difference uint64
-		for all := calls.Iterate(); all.Next(&task, &difference); tasks = append(tasks, task) {
-			if difference == 0 {
+		var task, outcome uint64
+		for all := calls.Iterate(); all.Next(&task, &outcome); tasks = append(tasks, task) {
+			switch {
+			case outcome == codegen.Paired:
 				return nil
+			case outcome%2 != 0:
+				why = errUnpaired
 			}
 		}
 		for _, task := range tasks {
 			_ = calls.Delete(task) // or it is gone
 		}
+		time.Sleep(pause)
 	}
-	return errUnpaired
+	return why
 }
 
 // harmlessID returns the BTF id of the function, and the kernel's types.

@@ -66,7 +66,7 @@ var atomicsSince = map[string]version{"amd64": {5, 12}, "arm64": {5, 18}}
 // requirements lists, oldest first, what maps and programs use that some kernel
 // since Linux 5.5 lacks. What is not known counts as newer than any kernel, so
 // that the test of the tables fails.
-func requirements(spec *ebpf.CollectionSpec) []requirement {
+func requirements(spec *ebpf.CollectionSpec, arch string) []requirement {
 	found := map[string]requirement{}
 	add := func(name string, since version, has func() bool) {
 		if since != oldest {
@@ -74,7 +74,7 @@ func requirements(spec *ebpf.CollectionSpec) []requirement {
 		}
 	}
 	for _, m := range spec.Maps {
-		add("maps of type "+m.Type.String(), since(mapsSince, m.Type), func() bool { return features.HaveMapType(m.Type) == nil })
+		add("maps of type "+m.Type.String(), since(mapsSince, m.Type), func() bool { return notLacking(features.HaveMapType(m.Type)) })
 	}
 	for _, prog := range spec.Programs {
 		for i := range prog.Instructions {
@@ -84,7 +84,7 @@ func requirements(spec *ebpf.CollectionSpec) []requirement {
 				fn := asm.BuiltinFunc(ins.Constant)
 				add(helperName(fn), since(helpersSince, fn), func() bool { return hasHelper(fn) })
 			case op != asm.InvalidAtomic && op != asm.AddAtomic:
-				add("atomic operations that return what was there", atomicsSince[runtime.GOARCH], hasFetch)
+				add("atomic operations that return what was there", atomicsSince[arch], hasFetch)
 			}
 		}
 	}
@@ -133,6 +133,11 @@ func hasFetch() bool {
 		asm.StoreMem(asm.R10, -8, asm.R1, asm.DWord),
 		asm.Xchg.Mem(asm.R10, asm.R1, asm.DWord, -8),
 	)})
+	return notLacking(err)
+}
+
+// notLacking reports whether the trial of a feature does not tell that the kernel lacks it.
+func notLacking(err error) bool {
 	return err == nil || Scarce(err) || errors.Is(err, unix.EINTR)
 }
 
@@ -157,7 +162,9 @@ func (e *lackingError) Error() string {
 // lacking returns why the kernel refuses maps and programs, if it is for what it
 // lacks, else err itself. It tries out each feature: version numbers tell little
 // of kernels with features of newer ones.
-func lacking(spec *ebpf.CollectionSpec, err error) error { return lackingOf(requirements(spec), err) }
+func lacking(spec *ebpf.CollectionSpec, err error) error {
+	return lackingOf(requirements(spec, runtime.GOARCH), err)
+}
 
 func lackingOf(needs []requirement, err error) error {
 	var lacks []requirement

@@ -22,8 +22,8 @@ import (
 	"github.com/ksnoop/ksnoop/internal/kernel"
 )
 
-// parts are what requests are made of, with what each needs of BPF.
-func parts(t *testing.T) (all []struct {
+// parts are what requests are made of, with what each needs of BPF on an architecture.
+func parts(t *testing.T, arch string) (all []struct {
 	name  string
 	needs []requirement
 }) {
@@ -35,7 +35,7 @@ func parts(t *testing.T) (all []struct {
 		all = append(all, struct {
 			name  string
 			needs []requirement
-		}{name, requirements(spec)})
+		}{name, requirements(spec, arch)})
 	}
 	spec, err := base()
 	add("every request", spec, err)
@@ -167,14 +167,14 @@ const (
 	requirementsEnd   = "<!-- end -->\n"
 )
 
-// TestRequirementsDoc: the docs name what the programs need, and the oldest
+// TestRequirementsDoc: the docs name what the programs need on amd64, and the oldest
 // release that ksnoop says it works on has what every request needs.
 func TestRequirementsDoc(t *testing.T) {
 	var rows strings.Builder
 	rows.WriteString("| | needs Linux | because of |\n|---|---|---|\n")
 	named := map[string]bool{}
 	var minimum version
-	for i, p := range parts(t) {
+	for i, p := range parts(t, "amd64") {
 		newest := minimum
 		var names []string
 		for _, r := range p.needs {
@@ -194,8 +194,12 @@ func TestRequirementsDoc(t *testing.T) {
 		}
 		fmt.Fprintf(&rows, "| %s | %v | %s |\n", p.name, newest, strings.Join(names, ", "))
 	}
-	if (version{kernel.OldestMajor, kernel.OldestMinor}) != minimum {
-		t.Errorf("doctor says that Linux %d.%d will do; programs need %v", kernel.OldestMajor, kernel.OldestMinor, minimum)
+	for _, arch := range []string{"amd64", "arm64"} {
+		major, minor := kernel.Oldest(arch)
+		needs := parts(t, arch)[0].needs
+		if newest := needs[len(needs)-1].Since; (version{major, minor}) != newest {
+			t.Errorf("%s: doctor says that Linux %d.%d will do; programs need %v", arch, major, minor, newest)
+		}
 	}
 	doc, err := os.ReadFile(requirementsDoc)
 	if err != nil {

@@ -84,7 +84,7 @@ func (running) measure() (io.Closer, error) {
 	}
 	always, readErr := os.ReadFile("/proc/sys/kernel/bpf_stats_enabled")
 	switch {
-	case errors.Is(readErr, unix.EMFILE), errors.Is(readErr, unix.ENFILE), errors.Is(readErr, unix.ENOMEM):
+	case Scarce(readErr):
 		return nil, readErr // which may pass
 	case strings.TrimSpace(string(always)) == "1":
 		return io.NopCloser(nil), nil

@@ -82,8 +82,10 @@ type Tracer struct {
 	taken     atomic.Uint64 // bytes of the ring buffer that records have taken, and nobody needs any more
 	userMulti func() bool   // of the host, asked once
 	places    int           // of uprobes
-	room      room
-	roomy     bool // room is for what may be fallen back on, too
+	// kretprobes are those of events that were made.
+	kretprobes int
+	room       room
+	roomy      bool // room is for what may be fallen back on, too
 	// detaching lets one goroutine at a time take probes off.
 	detaching sync.Mutex
 	// counting guards uncounted, and detached, which says that probes are being taken off, or were.
@@ -123,13 +125,8 @@ func attachTo(h host, p *plan.Plan, o Options) (*Tracer, error) {
 }
 
 func attachWith(h host, p *plan.Plan, o Options, roomy bool) (*Tracer, error) {
-	byFtrace := func(p *plan.Probe) bool {
-		return (p.Method == layout.MethodKprobeMulti || p.Method == layout.MethodKprobeSession) && p.Return != nil
-	}
-	if slices.ContainsFunc(p.Probes, byFtrace) {
-		if err := h.has(CapKretprobeMulti); errors.Is(err, errUnpaired) {
-			return nil, errUnpaired
-		}
+	if err := unpaired(h, p); err != nil {
+		return nil, err
 	}
 	p, err := locate(p, o.Kernel)
 	if err != nil {
@@ -167,6 +164,19 @@ func attachWith(h host, p *plan.Plan, o Options, roomy bool) (*Tracer, error) {
 	}
 	t.skipped, _ = t.missed()
 	return t, nil
+}
+
+// unpaired refuses a plan that sees returns by a method of which this kernel does not tell at return where the call's stack is.
+func unpaired(h host, p *plan.Plan) error {
+	for m, c := range map[layout.Method]Capability{layout.MethodKprobeMulti: CapKretprobeMulti, layout.MethodKprobeSession: CapKprobeSession} {
+		if !slices.ContainsFunc(p.Probes, func(p *plan.Probe) bool { return p.Method == m && p.Return != nil }) {
+			continue
+		}
+		if err := h.has(c); errors.Is(err, errUnpaired) {
+			return fmt.Errorf("%w; with --attach auto or kprobe they can", refusal(c, err))
+		}
+	}
+	return nil
 }
 
 // attachAll attaches probes by themselves or with others. It gives up when there is a hurry.

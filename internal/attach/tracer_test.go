@@ -151,20 +151,22 @@ func TestAttachEach(t *testing.T) {
 	}
 }
 
-// TestUnpaired: where returns cannot be told apart by kprobe.multi, it is refused for them.
+// TestUnpaired: where returns cannot be told apart by kprobe.multi or kprobe.session, that is refused for them.
 func TestUnpaired(t *testing.T) {
 	for items, refused := range map[string]bool{"(count)": false, "(count, return)": true, "(return)": true} {
-		k := newFake(t)
-		k.lacks = []Capability{CapKretprobeMulti}
-		tracer, _, err := k.attach(20, items, layout.MethodKprobeMulti)
-		if errors.Is(err, errUnpaired) != refused || !refused && err != nil {
-			t.Errorf("%s: %v", items, err)
-		}
-		if err == nil {
-			tracer.Close()
-		}
-		if len(k.held) != 0 {
-			t.Errorf("%s: open are %q", items, k.held)
+		for m, name := range map[layout.Method]string{layout.MethodKprobeMulti: "kretprobe.multi", layout.MethodKprobeSession: "kprobe.session"} {
+			k := newFake(t)
+			k.unpaired = true
+			tracer, _, err := k.attach(20, items, m)
+			if errors.Is(err, errUnpaired) != refused || refused && !strings.HasPrefix(err.Error(), name+" is not used: ") || !refused && err != nil {
+				t.Errorf("%s: %v", items, err)
+			}
+			if err == nil {
+				tracer.Close()
+			}
+			if len(k.held) != 0 {
+				t.Errorf("%s: open are %q", items, k.held)
+			}
 		}
 	}
 }

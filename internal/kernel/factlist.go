@@ -301,12 +301,17 @@ func (v *View) settingFact(name FactName, file string, privileged bool, limit in
 	return f
 }
 
-// The oldest release with everything that any request needs of BPF (a test in package
-// attach compares it with the programs), and the oldest release that is tested.
-const (
-	OldestMajor, OldestMinor = 5, 12
-	testedMajor, testedMinor = 6, 1
-)
+// The oldest release that is tested.
+const testedMajor, testedMinor = 6, 1
+
+// Oldest returns the oldest release with everything that any request needs of BPF, on arm64 or amd64. A test in package attach
+// compares it with the programs.
+func Oldest(arch string) (major, minor int) {
+	if arch == "arm64" {
+		return 5, 18
+	}
+	return 5, 12
+}
 
 // Tested reports whether the kernel is at least as new as the oldest tested one. A kernel
 // that does not tell its release counts as new.
@@ -338,9 +343,9 @@ func (v *View) releaseFact() Fact {
 		f.Answer, f.Why = Unknown, err.Error()
 	}
 	f.Value = release
-	switch {
-	case older(release, OldestMajor, OldestMinor):
-		f.Answer, f.Why, f.Do = No, fmt.Sprintf("older than Linux %d.%d", OldestMajor, OldestMinor), "use a newer kernel"
+	switch major, minor := Oldest(v.Arch()); {
+	case older(release, major, minor):
+		f.Answer, f.Why, f.Do = No, fmt.Sprintf("older than Linux %d.%d", major, minor), "use a newer kernel"
 	case older(release, testedMajor, testedMinor):
 		f.Why = fmt.Sprintf("older than Linux %d.%d, the oldest that is tested", testedMajor, testedMinor)
 	}

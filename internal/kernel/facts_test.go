@@ -172,7 +172,9 @@ func TestFactsNo(t *testing.T) {
 			want: Fact{Value: "2", Why: "the kernel refuses it to this process", Do: "run as root"}, obstacle: true},
 		{name: FactUnprivBPF, priv: Privileges{caps: ^uint64(0), contained: true},
 			want: Fact{Value: "2", Why: "the kernel refuses it to this process", Do: "run as root"}, obstacle: true},
-		{name: FactRelease, set: map[string]string{"proc/sys/kernel/osrelease": "5.10.0\n", "proc/config.gz": zipped(fullConfig)},
+		{name: FactRelease, set: map[string]string{"proc/sys/kernel/osrelease": "5.15.0\n", "proc/config.gz": zipped(fullConfig)},
+			want: Fact{Value: "5.15.0", Why: "older than Linux 5.18", Do: "use a newer kernel"}},
+		{name: FactRelease, set: map[string]string{"proc/sys/kernel/osrelease": "5.10.0\n", "proc/sys/kernel/arch": "x86_64\n", "proc/config.gz": zipped(fullConfig)},
 			want: Fact{Value: "5.10.0", Why: "older than Linux 5.12", Do: "use a newer kernel"}},
 	} {
 		files := healthy(t)

@@ -191,9 +191,9 @@ func TestLiveUnpaired(t *testing.T) {
 		t.Run(own, func(t *testing.T) {
 			loadModule(t, "ksnoop_blind", fmt.Sprintf("at=%#x own=%s", handler.Addr, own))
 			for _, c := range []fallbackCase{
-				{args: []string{"--attach=session", both}, status: 1, says: refusal},
+				{args: []string{"--attach=session", both}, status: 1, says: "kprobe.session is not used: " + refusal},
 				{args: []string{"--attach=session", "vfs_read(count == 77)"}, work: work, name: "vfs_read", want: 3},
-				{args: []string{"--attach=multi", both}, status: 1, says: refusal},
+				{args: []string{"--attach=multi", both}, status: 1, says: "kretprobe.multi is not used: " + refusal},
 				{args: []string{"--attach=multi", "vfs_read(count == 77)"}, work: work, name: "vfs_read", want: 3},
 				{args: []string{"--attach=kprobe", both}, work: work, name: "vfs_read", want: 3},
 				{args: []string{both}, work: work, name: "vfs_read", want: 3},

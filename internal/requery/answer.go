@@ -39,7 +39,7 @@ type half struct {
 // newAnswer returns how a probe's records are made of recorded ones. The faults name what was
 // not recorded.
 func (r *recording) newAnswer(p *plan.Probe) (*answer, []*expr.Error) {
-	a := &answer{probe: p, machine: machine{sources: r.sources}}
+	a := &answer{probe: p, machine: machine{arch: r.arch, sources: r.sources}}
 	bad := make([]bool, len(p.Items))
 	for i, it := range p.Items {
 		if g := it.Aggregation; g != nil {

@@ -14,6 +14,7 @@ import (
 // A machine is one recorded call, over which rewritten terms are computed. The memory that they
 // read is that of recorded regions, at addresses that place returns.
 type machine struct {
+	arch          string
 	sources       []source
 	entry, ret    *event.Event  // the records of the call; one of them may be nil
 	args          []session.Arg // and what -A has captured of it
@@ -78,7 +79,7 @@ func (m *machine) argument(s *source) (b []byte, ok bool) {
 	switch {
 	case len(a.Value) < 8:
 		return nil, false
-	case p.target && a.Target == nil, p.target && (a.Value[7]&0x80 != 0) != (s.mem.space == expr.Kernel):
+	case p.target && a.Target == nil, p.target && m.kernelHalf(binary.LittleEndian.Uint64(a.Value)) != (s.mem.space == expr.Kernel):
 		return nil, false // -A reads what an address is of
 	case p.target && a.Text:
 		m.text = append(m.text[:0], a.Target...)
@@ -164,18 +165,23 @@ func (m *machine) unreadable(s *source) bool {
 	last := first + uint64(s.mem.size)
 	switch kernel := s.mem.space == expr.Kernel; {
 	case kernel && last >= first:
-		return last <= lowerHalf || first >= firstErrno
+		return s.mem.size > 0 && !m.kernelHalf(first) && !m.kernelHalf(last-1) || first >= firstErrno
 	case kernel:
 		return v >= firstErrno
 	default:
-		return last >= first && first >= lowerHalf
+		return last >= first && m.kernelHalf(first)
 	}
 }
 
-const (
-	firstErrno = 1<<64 - 4095 // pointers from here on are error numbers
-	lowerHalf  = 1 << 63      // user space lies below, the kernel above
-)
+const firstErrno = 1<<64 - 4095 // pointers from here on are error numbers
+
+// kernelHalf reports whether an address is in the kernel's half, as kernel_half of bpf/args.h does.
+func (m *machine) kernelHalf(addr uint64) bool {
+	if m.arch == "arm64" {
+		return addr>>55&1 != 0
+	}
+	return addr>>63 != 0
+}
 
 // Arg is part of expr.Machine.
 func (m *machine) Arg(index int, off uint32, p []byte) { m.passed(index, off, p) }

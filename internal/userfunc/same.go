@@ -40,7 +40,7 @@ func (m *typeMaker) same(known, t *dwarf.StructType) bool {
 	for todo := []typePair{{known, t}}; len(todo) > 0; {
 		p := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
-		if p[0] == p[1] || assumed[p] || p[1] != nil && m.alikeTo[p[1]] == p[0] {
+		if known, is := m.alikeTo[p[1]]; p[0] == p[1] || assumed[p] || is && known == p[0] {
 			continue
 		}
 		more, alike := m.alike(p)

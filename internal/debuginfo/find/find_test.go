@@ -215,6 +215,7 @@ func TestOffer(t *testing.T) {
 		{"6.8.0-31-generic", "ID=ubuntu\nID_LIKE=debian\n", "linux-image-unsigned-6.8.0-31-generic-dbgsym"},
 		{"6.11.4-301.fc41.x86_64", "ID=fedora\n", "kernel-debuginfo-6.11.4-301.fc41.x86_64"},
 		{"5.14.0-503.el9.aarch64+64k", "ID=rhel\n", "kernel-64k-debuginfo-5.14.0-503.el9.aarch64"},
+		{"6.12.0-rc1+", "ID=fedora\n", ""},
 		{"5.14.0-503.el9.x86_64", "ID=\"rocky\"\nID_LIKE=\"rhel centos fedora\"\n", "kernel-debuginfo-5.14.0-503.el9.x86_64"},
 		{"6.1.102-1.182.amzn2023.x86_64", "ID='amzn'\nID_LIKE=\"fedora\"\n", "kernel-debuginfo-6.1.102-1.182.amzn2023.x86_64"},
 		{"6.4.0-150600.21-default", "ID=opensuse-leap\nID_LIKE=\"suse opensuse\"\n", "kernel-default-debuginfo"},

@@ -64,6 +64,9 @@ func offerOf(distribution string, k Kernel) Offer {
 		// The release ends with the architecture, as package names do, and behind it with a flavour: "5.14.0-503.el9.aarch64+64k".
 		release, flavour, other := strings.Cut(k.Release, "+")
 		name := "kernel-debuginfo-" + release
+		if other && flavour == "" {
+			return Offer{} // built of a tree with changes
+		}
 		if other {
 			name = "kernel-" + flavour + "-debuginfo-" + release
 		}
