@@ -83,7 +83,7 @@ func (t *tracing) makePlan(args []string, options plan.Options) (err error) {
 		request.Resolved, err = request.Choose(t.kernel, request.Request)
 		sayPassed(t.log, request.Choice)
 		if err == nil {
-			sayKprobes(t.log, request.Plan)
+			sayKprobes(t.log, request.Plan, request.Choice)
 		}
 	} else {
 		request.unasked = f.auto()

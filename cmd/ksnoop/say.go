@@ -111,20 +111,25 @@ func sayPassed(log *slog.Logger, c attach.Choice) {
 	}
 }
 
-// manyKprobes is from how many functions on it is said that kprobes take long: 1,652 took 20 s to attach and 80 s to detach in a guest.
-const manyKprobes = 1000
+// slowKprobes are so many kprobes that users are told that they take long: 1,652 took 20 s to attach and 80 s to detach in a guest.
+const slowKprobes = 1000
 
 // sayKprobes says that so many functions take long, where they are attached by kprobes.
-func sayKprobes(log *slog.Logger, p *plan.Plan) {
+func sayKprobes(log *slog.Logger, p *plan.Plan, c attach.Choice) {
 	n := 0
 	for _, probe := range p.Probes {
 		if probe.Method == layout.MethodKprobe && probe.IsCall() {
 			n++
 		}
 	}
-	if n >= manyKprobes {
-		log.Warn(fmt.Sprintf("%d functions are attached by kprobes, which takes a while, and longer when ksnoop ends; --debug tells why no better method is used", n))
+	if n < slowKprobes {
+		return
 	}
+	why := ""
+	if len(c.Passed) > 0 {
+		why = "; --debug tells why no better method is used"
+	}
+	log.Warn(fmt.Sprintf("it takes a while to attach %d functions by kprobes, and longer to end%s", n, why))
 }
 
 // passedTexts are the reasons, each on one line.

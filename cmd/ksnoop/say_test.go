@@ -140,12 +140,15 @@ func TestSayKprobes(t *testing.T) {
 		method layout.Method
 		kind   expr.Kind
 		said   bool
-	}{{manyKprobes, layout.MethodKprobe, expr.Function, true}, {manyKprobes - 1, layout.MethodKprobe, expr.Function, false},
-		{manyKprobes, layout.MethodKprobeMulti, expr.Function, false}, {manyKprobes, layout.MethodKprobe, expr.Instruction, false}} {
+	}{{slowKprobes, layout.MethodKprobe, expr.Function, true}, {slowKprobes - 1, layout.MethodKprobe, expr.Function, false},
+		{slowKprobes, layout.MethodKprobeMulti, expr.Function, false}, {slowKprobes, layout.MethodKprobe, expr.Instruction, false}} {
 		p := &plan.Plan{Probes: slices.Repeat([]*plan.Probe{{Probe: layout.Probe{Method: c.method, Kind: c.kind}}}, c.n)}
-		var b strings.Builder
-		if sayKprobes(slog.New(sentences{&b, slog.LevelWarn}), p); strings.Contains(b.String(), "functions are attached by kprobes") != c.said {
-			t.Errorf("%+v: %q", c, b.String())
+		for _, choice := range []attach.Choice{{}, {Passed: []error{errors.New("no FPROBE")}}} {
+			var b strings.Builder
+			sayKprobes(slog.New(sentences{&b, slog.LevelWarn}), p, choice)
+			if strings.Contains(b.String(), "to attach 1000 functions by kprobes") != c.said || strings.Contains(b.String(), "--debug") != (c.said && len(choice.Passed) > 0) {
+				t.Errorf("%+v: %q", c, b.String())
+			}
 		}
 	}
 }

@@ -128,7 +128,7 @@ func newTrace(status *int) (*traceFlags, *cobra.Command) {
 	flags.StringArrayVarP(&f.deny, "deny", "d", nil, "leave out functions that match this `SELECTOR` (repeatable)")
 	f.method = "auto"
 	flags.Var(attachFlag{&f.method, &f.methods}, "attach", "how to attach: auto, fentry, fsession, kprobe, multi (kprobe.multi), session (kprobe.session) or tracing_multi")
-	flags.StringVar(&f.ringbuf, "ringbuf", "4M", "`SIZE` of the buffer between kernel and ksnoop: a power of two from 4K to 1G")
+	flags.StringVar(&f.ringbuf, "ringbuf", "4M", "`SIZE` of the buffer between kernel and ksnoop: a power of two from a page (mostly 4K) to 1G")
 	flags.IntVar(&f.inFlight, "in-flight", 0, "without sessions: make room for `N` calls that have not returned (default: by the memory there is, --debug tells)")
 	flags.BoolVar(&f.explain, "explain", false, "print types, offsets, phases and the generated programs, and attach nothing")
 	flags.BoolVar(&f.yes, "yes", false, "also probe functions for path() that have more than 500 blocks of code")

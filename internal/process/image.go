@@ -138,7 +138,6 @@ func (m *parsed) addFile(file fs.File) error {
 	if s == nil {
 		return nil
 	}
-	m.funcs = slices.Clone(m.funcs)
 	m.reopen()
 	if err := m.addSymbols(r, f, s); err != nil {
 		return err

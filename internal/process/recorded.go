@@ -316,7 +316,7 @@ func lifeFrom(own []recordedLife, time uint64) (at int, found bool) {
 	return slices.BinarySearchFunc(own, time, func(l recordedLife, t uint64) int { return cmp.Compare(l.from, t) })
 }
 
-// misses takes note of a mapping that there is no room for. If nothing is known of its life, no address has a name.
+// misses takes note of a mapping that there is no room for. If nothing is known of a life that began later than the process, no address of it has a name.
 func (r *Recorded) misses(pid uint32, from uint64, mapping refused) {
 	own := r.lives[pid]
 	if i, known := lifeFrom(own, from); known {

@@ -128,6 +128,18 @@ func TestTablesByContent(t *testing.T) {
 	}
 }
 
+// TestTablesOfWideTypes: a small type may have very many members, those of nested types counted at each place.
+func TestTablesOfWideTypes(t *testing.T) {
+	var wide btf.Type = integer
+	for range 30 {
+		wide = &btf.Union{Size: 4, Members: []btf.Member{{Name: "a", Type: wide}, {Name: "b", Type: wide}}}
+	}
+	tables := summary.Of(planOf([]*expr.Aggregation{counts(wide)}, []*expr.Aggregation{counts(integer)}))
+	if len(tables.List) != 2 {
+		t.Errorf("%d tables", len(tables.List))
+	}
+}
+
 func keyOf(ret int64, comm string) []byte {
 	return append(binary.LittleEndian.AppendUint64(nil, uint64(ret)), comm+strings.Repeat("\x00", 16-len(comm))...)
 }

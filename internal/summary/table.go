@@ -114,13 +114,16 @@ func shape(g *expr.Aggregation) string {
 	return string(text)
 }
 
-// mostNested is how many types within one another are looked at.
-const mostNested = 32
+// Of what is longer, or nested more deeply, the rest is not looked at. A recording may have a union of 4 bytes with 2^32 members in all.
+const (
+	mostNested = 32
+	mostText   = 64 << 10 // bytes
+)
 
 // appendContent appends what values of a type are shown by, and ordered: two files of a program, or two modules, may each have a typedef num
 // or an enum state of their own.
 func appendContent(dst []byte, t btf.Type, depth int) []byte {
-	if depth > mostNested {
+	if depth > mostNested || len(dst) > mostText {
 		return dst
 	}
 	switch t := btf.UnderlyingType(t).(type) {
@@ -148,6 +151,9 @@ func appendContent(dst []byte, t btf.Type, depth int) []byte {
 
 func appendMembers(dst []byte, members []btf.Member, depth int) []byte {
 	for i := range members {
+		if len(dst) > mostText {
+			break
+		}
 		m := &members[i]
 		dst = fmt.Appendf(dst, "%s %d %d ", m.Name, m.Offset, m.BitfieldSize)
 		dst = append(appendContent(dst, m.Type, depth+1), ';')

@@ -201,7 +201,7 @@ func (m *typeMaker) structure(t *dwarf.StructType) btf.Type {
 		return &btf.Void{}
 	}
 	key := structKey{t.Kind, t.StructName, t.ByteSize, len(t.Field)}
-	if namesakes := m.named[key]; name != "" && len(namesakes) <= mostNamesakes {
+	if namesakes := m.named[key]; name != "" && len(namesakes) < mostNamesakes {
 		for _, known := range namesakes {
 			if m.same(known.from, t) {
 				m.made[t] = known.made
