@@ -136,7 +136,7 @@ func TestLiveSwitchedOffMeanwhile(t *testing.T) {
 			t.Errorf("%q: status %d, %d calls:\n%s%s", args, status, n, stdout, stderr)
 		}
 	}
-	check("trace", "--record", recording, "--force", "--attach=kprobe", "vfs_read(count == 77)", "--",
+	check("trace", "--record", recording, "--force", "--print", "--attach=kprobe", "vfs_read(count == 77)", "--",
 		"sh", "-c", "workload read -count 3 -size 77; echo 0 >"+file+"; workload read -count 4 -size 77")
 	check("replay", recording)
 }
