@@ -79,7 +79,9 @@ const (
 	MissedTask = Counter(engineCounterMISSED_TASK)
 	// UnseenCode is what processes mapped, executed or forked and was not seen, so that stacks of theirs lack names.
 	UnseenCode = Counter(engineCounterUNSEEN_CODE)
-	Counters   = Counter(engineCounterCOUNTERS) // how many there are
+	// SwitchedOff are ftrace and kprobes, where the end found them off and something traced needs them.
+	SwitchedOff = Counter(engineCounterSWITCHED_OFF)
+	Counters    = Counter(engineCounterCOUNTERS) // how many there are
 )
 
 // Marked are the causes whose losses the engine marks in the stream.

@@ -112,7 +112,8 @@ enum counter {
 	UNSEEN_RETURN = 30, /* returns of functions of the process that the kernel will not show */
 	MISSED_TASK = 31, /* execs and ends of tasks for which the kernel did not run the engine; counted by the kernel */
 	UNSEEN_CODE = 32, /* what processes mapped, executed or forked and was not seen; counted by user space */
-	COUNTERS = 33,
+	SWITCHED_OFF = 33, /* switches of ftrace and kprobes that were off at the end; counted by user space */
+	COUNTERS = 34,
 };
 
 /* A mark in the stream. Its event's probe is the cause, an enum counter. */

@@ -178,7 +178,8 @@ const (
 	engineCounterUNSEEN_RETURN   engineCounter = 30
 	engineCounterMISSED_TASK     engineCounter = 31
 	engineCounterUNSEEN_CODE     engineCounter = 32
-	engineCounterCOUNTERS        engineCounter = 33
+	engineCounterSWITCHED_OFF    engineCounter = 33
+	engineCounterCOUNTERS        engineCounter = 34
 )
 
 type engineErrorClass uint32

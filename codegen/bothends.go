@@ -13,7 +13,7 @@ import (
 // either generates the program that kprobe.session runs at both ends of a call. It calls
 // one function at entry and another at return. Its result at entry decides whether the
 // kernel runs it at return; while tracing is off or paused it says no.
-func either(p *layout.Probe, entry, ret string, kfuncs SessionKfuncs) (*bpf.Subprogram, error) {
+func either(p *layout.Probe, entry, ret string, kfuncs Kfuncs) (*bpf.Subprogram, error) {
 	isReturn, err := kfuncs.CallIsReturn()
 	if err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func either(p *layout.Probe, entry, ret string, kfuncs SessionKfuncs) (*bpf.Subp
 // joined generates the start of a program that fsession runs at both ends of a call. The
 // code of the entry follows, and then that of the return, at label ret. Both have the
 // context in R6. Calling them instead would cost more than what many of them do.
-func joined(p *layout.Probe, ret string, kfuncs SessionKfuncs) (*bpf.Subprogram, error) {
+func joined(p *layout.Probe, ret string, kfuncs Kfuncs) (*bpf.Subprogram, error) {
 	isReturn, err := kfuncs.CallIsReturn()
 	if err != nil || kfuncs.Cookie == 0 {
 		return nil, errNoSessions

@@ -17,10 +17,10 @@ import (
 
 // ofKernel is a target whose kernel has the functions of sessions.
 func ofKernel(shared bool) Options {
-	return Options{Arch: "amd64", Shared: shared, Session: someKfuncs}
+	return Options{Arch: "amd64", Shared: shared, Kfuncs: someKfuncs}
 }
 
-func someKfuncs() SessionKfuncs { return SessionKfuncs{IsReturn: 101, Cookie: 102, Cast: 103} }
+func someKfuncs() Kfuncs { return Kfuncs{IsReturn: 101, Cookie: 102, Cast: 103} }
 
 // TestCookie: of `long f(struct file *file, long n)`, what fits into 8 bytes beside
 // a bit that says that the call is wanted, and one for each value that could not

@@ -97,19 +97,19 @@ func rawTypes(t *testing.T, types ...btf.Type) []byte {
 
 // Targets of the listings. Ids of BTF are made up.
 var (
-	kfuncs      = func() codegen.SessionKfuncs { return codegen.SessionKfuncs{IsReturn: 101, Cookie: 102, Cast: 103} }
+	kfuncs      = func() codegen.Kfuncs { return codegen.Kfuncs{IsReturn: 101, Cookie: 102, Cast: 103} }
 	ofItem      = func(to btf.Type) (btf.TypeID, bool) { return 7, to.TypeName() == "item" }
-	plain       = codegen.Options{Arch: "amd64", Session: kfuncs}
-	shared      = codegen.Options{Arch: "amd64", Session: kfuncs, Shared: true}
-	casting     = codegen.Options{Arch: "amd64", Session: kfuncs, TypeID: ofItem}
+	plain       = codegen.Options{Arch: "amd64", Kfuncs: kfuncs}
+	shared      = codegen.Options{Arch: "amd64", Kfuncs: kfuncs, Shared: true}
+	casting     = codegen.Options{Arch: "amd64", Kfuncs: kfuncs, TypeID: ofItem}
 	filtered    = codegen.Options{Arch: "amd64", Filtered: true, Limited: true, Stacks: true}
 	inNamespace = codegen.Options{Arch: "amd64", Namespace: true}
 	arm64       = codegen.Options{Arch: "arm64"}
 	guarded     = codegen.Options{Arch: "amd64", Guard: bpf.NewGuard(0)}
-	adding      = codegen.Options{Arch: "amd64", Session: kfuncs, Tables: someTables, Self: 1234, SelfOffset: 1304}
-	addingSome  = codegen.Options{Arch: "amd64", Session: kfuncs, Tables: someTables, Filtered: true}
-	addingOnce  = codegen.Options{Arch: "amd64", Session: kfuncs, Tables: oneTable, Self: 1234, SelfOffset: 1304, Subprograms: []bpf.Subprogram{preemptCount}}
-	addingMany  = codegen.Options{Arch: "amd64", Session: kfuncs, Tables: someTables, Shared: true}
+	adding      = codegen.Options{Arch: "amd64", Kfuncs: kfuncs, Tables: someTables, Self: 1234, SelfOffset: 1304}
+	addingSome  = codegen.Options{Arch: "amd64", Kfuncs: kfuncs, Tables: someTables, Filtered: true}
+	addingOnce  = codegen.Options{Arch: "amd64", Kfuncs: kfuncs, Tables: oneTable, Self: 1234, SelfOffset: 1304, Subprograms: []bpf.Subprogram{preemptCount}}
+	addingMany  = codegen.Options{Arch: "amd64", Kfuncs: kfuncs, Tables: someTables, Shared: true}
 )
 
 // preemptCount stands for what PreemptCount generates.
@@ -165,7 +165,7 @@ var listings = []struct {
 	{"tracing_multi-shared", "send(it->pos == 1, return)", layout.MethodTracingMulti, shared},
 	{"tracepoint", `tp:sched:sched_switch(prev_comm == "sh", next_pid, name)`, layout.MethodAuto, plain},
 	{"tracepoint-guarded", "tp:sched:sched_switch(next_pid)", layout.MethodAuto, guarded},
-	{"session-shared-guarded", "send(return < 0, count)", layout.MethodKprobeSession, codegen.Options{Arch: "arm64", Session: kfuncs, Shared: true, Guard: bpf.NewGuard(0)}},
+	{"session-shared-guarded", "send(return < 0, count)", layout.MethodKprobeSession, codegen.Options{Arch: "arm64", Kfuncs: kfuncs, Shared: true, Guard: bpf.NewGuard(0)}},
 	{"tp_btf", "rawtp:task_newtask(it->flags == 3, name)", layout.MethodAuto, plain},
 	{"syscall", "syscall:openat(dfd < 0, ustr(filename))", layout.MethodAuto, plain},
 	{"fentry-count", "send(count == 1, count())", layout.MethodFentry, adding},

@@ -19,7 +19,7 @@ import (
 // leaves holding it.
 func TestGuard(t *testing.T) {
 	cast := func(t btf.Type) (btf.TypeID, bool) { return 7, t == file }
-	kfuncs := func() SessionKfuncs { return SessionKfuncs{IsReturn: 1, Cookie: 2, Cast: 3} }
+	kfuncs := func() Kfuncs { return Kfuncs{IsReturn: 1, Cookie: 2, Cast: 3} }
 	for i, m := range []layout.Method{layout.MethodFentry, layout.MethodKprobe, layout.MethodFsession, layout.MethodKprobeSession, layout.MethodUprobe, layout.MethodUprobe,
 		layout.MethodTracepoint, layout.MethodKprobeMulti, layout.MethodKprobeSession, layout.MethodTracepoint} {
 		arch := []string{"amd64", "arm64"}[i%2]
@@ -28,8 +28,8 @@ func TestGuard(t *testing.T) {
 			"f(return < 0)", "f(return == file->pos)", "f(file->pos, return < 0)", "f(file->pos == 1, return)", "f(file->flags, file->mode, return != 0)",
 			"f(n, return < 0)", "f(file->next->flags, return < 0)", "f($duration > 10ms, return)", "f($pid == 1 && n == 2, $tid)", `f($comm == "a", str(file) != "eth0", n / file->pos == 3)`, "f(diff(*file), return)",
 		} {
-			for _, target := range []Options{{}, {Session: someKfuncs, TypeID: cast}, {Filtered: true, Limited: true}, {Namespace: true}, {Branches: true, Stacks: true}} {
-				target.Arch, target.Guard, target.Session = arch, bpf.NewGuard(0), kfuncs
+			for _, target := range []Options{{}, {TypeID: cast}, {Filtered: true, Limited: true}, {Namespace: true}, {Branches: true, Stacks: true}} {
+				target.Arch, target.Guard, target.Kfuncs = arch, bpf.NewGuard(0), kfuncs
 				programs := compiled(t, spec, m, target)
 				for end, functions := range [][]bpf.Subprogram{programs.Entry, programs.Return} {
 					if len(functions) > 0 {
@@ -137,7 +137,7 @@ func risky(ins asm.Instruction) bool {
 // TestGuardByFrame: where the context is not on the stack, a program holds the stack that its frame is on, and the
 // kernel is kept from giving it a stack of its own. Without a guard it may have one.
 func TestGuardByFrame(t *testing.T) {
-	kfuncs := func() SessionKfuncs { return SessionKfuncs{IsReturn: 1, Cookie: 2, Cast: 3} }
+	kfuncs := func() Kfuncs { return Kfuncs{IsReturn: 1, Cookie: 2, Cast: 3} }
 	for _, c := range []struct {
 		method  layout.Method
 		arch    string
@@ -153,7 +153,7 @@ func TestGuardByFrame(t *testing.T) {
 				continue
 			}
 			for _, guard := range []bpf.Guard{{}, bpf.NewGuard(0)} {
-				programs := compiled(t, spec, c.method, Options{Arch: c.arch, Session: kfuncs, Guard: guard})
+				programs := compiled(t, spec, c.method, Options{Arch: c.arch, Kfuncs: kfuncs, Guard: guard})
 				linked, err := programs.Link()
 				if err != nil {
 					t.Fatal(err)
@@ -249,7 +249,7 @@ func checkGuard(t *testing.T, what string, insns asm.Instructions) {
 func TestLightPredicate(t *testing.T) {
 	cast := func(t btf.Type) (btf.TypeID, bool) { return 7, t == file }
 	for spec, light := range map[string]bool{"f(n == 1)": true, "f(file->pos == 1)": true, "f(user(file)->pos == 1)": false} {
-		p := compiled(t, spec, layout.MethodFentry, Options{Arch: "amd64", Session: someKfuncs, TypeID: cast, Guard: bpf.NewGuard(0)})
+		p := compiled(t, spec, layout.MethodFentry, Options{Arch: "amd64", Kfuncs: someKfuncs, TypeID: cast, Guard: bpf.NewGuard(0)})
 		insns := p.Entry[0].Insns
 		hold, predicate := -1, -1
 		for i, ins := range insns {
@@ -270,7 +270,7 @@ func TestLightPredicate(t *testing.T) {
 func TestLightKeep(t *testing.T) {
 	cast := func(t btf.Type) (btf.TypeID, bool) { return 7, t == file }
 	for spec, light := range map[string]bool{"f(file->pos, return < 0)": true, "f($duration > 1)": true, "f(*file, return < 0)": false} {
-		p := compiled(t, spec, layout.MethodFentry, Options{Arch: "amd64", Session: someKfuncs, TypeID: cast, Guard: bpf.NewGuard(0)})
+		p := compiled(t, spec, layout.MethodFentry, Options{Arch: "amd64", Kfuncs: someKfuncs, TypeID: cast, Guard: bpf.NewGuard(0)})
 		insns := p.Entry[0].Insns
 		hold, frame := -1, -1
 		for i, ins := range insns {

@@ -11,19 +11,19 @@ import (
 	"github.com/ksnoop/ksnoop/bpf"
 )
 
-// SessionKfuncs holds the BTF ids of the kernel functions for programs that run at both
-// ends of a call; 0 where the kernel has none. Up to Linux 6.19 the first two take no
+// Kfuncs holds the BTF ids of the kernel's functions that generated code calls; 0 where the kernel has none.
+// Those of sessions are for programs that run at both ends of a call. Up to Linux 6.19 they take no
 // argument; from 7.0 on they take the context. Generated code always passes it, and older
 // kernels ignore the register.
-type SessionKfuncs struct {
+type Kfuncs struct {
 	IsReturn btf.TypeID // bool bpf_session_is_return([void *ctx])
 	Cookie   btf.TypeID // __u64 *bpf_session_cookie([void *ctx])
 	Cast     btf.TypeID // void *bpf_rdonly_cast(const void *obj, __u32 type), Linux 6.2
 }
 
-// FindSessionKfuncs looks the functions up in the BTF of the kernel that the code will run
+// FindKfuncs looks the functions up in the BTF of the kernel that the code will run
 // on.
-func FindSessionKfuncs(types *btf.Spec) SessionKfuncs {
+func FindKfuncs(types *btf.Spec) Kfuncs {
 	id := func(name string) btf.TypeID {
 		var f *btf.Func
 		if types.TypeByName(name, &f) != nil {
@@ -35,12 +35,12 @@ func FindSessionKfuncs(types *btf.Spec) SessionKfuncs {
 		}
 		return id
 	}
-	return SessionKfuncs{id("bpf_session_is_return"), id("bpf_session_cookie"), id("bpf_rdonly_cast")}
+	return Kfuncs{id("bpf_session_is_return"), id("bpf_session_cookie"), id("bpf_rdonly_cast")}
 }
 
 // CallIsReturn returns the instruction that sets R0 to whether the program runs at return.
 // R1 must be the context.
-func (k SessionKfuncs) CallIsReturn() (asm.Instruction, error) {
+func (k Kfuncs) CallIsReturn() (asm.Instruction, error) {
 	if k.IsReturn == 0 {
 		return asm.Instruction{}, errNoSessions
 	}
@@ -49,7 +49,7 @@ func (k SessionKfuncs) CallIsReturn() (asm.Instruction, error) {
 
 // TrySession returns a program that asks for the end of the call and for the cookie and
 // does nothing else. Loading it proves that the kernel supports both.
-func (k SessionKfuncs) TrySession() (asm.Instructions, error) {
+func (k Kfuncs) TrySession() (asm.Instructions, error) {
 	isReturn, err := k.CallIsReturn()
 	if err != nil {
 		return nil, err

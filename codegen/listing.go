@@ -97,7 +97,7 @@ func formatJump(ins asm.Instruction) (string, bool) {
 		case ins.IsFunctionCall():
 			return "call " + ins.Reference(), ins.Reference() != ""
 		}
-		return fmt.Sprintf("call the kernel's function %d", ins.Constant), ins.IsKfuncCall()
+		return fmt.Sprintf("call the kernel's function with BTF id %d", ins.Constant), ins.IsKfuncCall()
 	}
 	wide := op.Class() == asm.JumpClass
 	with := fmt.Sprintf("%#x", int32(ins.Constant))

@@ -20,12 +20,11 @@ type Options struct {
 	Limited bool
 	// Subprograms are linked with every program. Filters need some.
 	Subprograms []bpf.Subprogram
-	// TypeID returns the kernel's BTF id of a type. It is nil, or returns false, where
-	// pointers cannot be cast: bpf_rdonly_cast needs Linux 6.2.
+	// TypeID returns the kernel's BTF id of a type, to cast pointers by Kfuncs.Cast. It is nil, or returns false, where
+	// pointers cannot be cast. Members are read by a helper then.
 	TypeID func(btf.Type) (btf.TypeID, bool)
-	// Session returns what the kernel offers to programs that run at both ends of a call.
-	// Nil if no such programs are wanted.
-	Session func() SessionKfuncs
+	// Kfuncs returns which functions of the kernel programs may call. Nil stands for none.
+	Kfuncs func() Kfuncs
 	// Namespace says that ksnoop runs in a PID namespace of its own. $pid and $tid are then
 	// the numbers in that namespace.
 	Namespace bool
@@ -53,9 +52,9 @@ type Options struct {
 	told *bpf.Subprogram
 }
 
-func (t *Options) kfuncs() SessionKfuncs {
-	if t.Session == nil {
-		return SessionKfuncs{}
+func (t *Options) kfuncs() Kfuncs {
+	if t.Kfuncs == nil {
+		return Kfuncs{}
 	}
-	return t.Session()
+	return t.Kfuncs()
 }

@@ -72,13 +72,13 @@ func TestPreemptCount(t *testing.T) {
 	}
 }
 
-// TestFindSessionKfuncs: ids are those of the kernel's BTF, and 0 for what it has not; without the first no
+// TestFindKfuncs: ids are those of the kernel's BTF, and 0 for what it has not; without the first no
 // program runs at both ends.
-func TestFindSessionKfuncs(t *testing.T) {
+func TestFindKfuncs(t *testing.T) {
 	proto := &btf.FuncProto{Return: &btf.Int{Name: "int", Size: 4}}
 	function := func(name string) btf.Type { return &btf.Func{Name: name, Type: proto, Linkage: btf.StaticFunc} }
 	types := typesOf(t, function("bpf_session_is_return"), function("bpf_session_cookie"), function("bpf_rdonly_cast"))
-	found := codegen.FindSessionKfuncs(types)
+	found := codegen.FindKfuncs(types)
 	for name, id := range map[string]btf.TypeID{"bpf_session_is_return": found.IsReturn, "bpf_session_cookie": found.Cookie, "bpf_rdonly_cast": found.Cast} {
 		if f, err := types.TypeByID(id); err != nil || f.TypeName() != name {
 			t.Errorf("%s: %d is %v, %v", name, id, f, err)
@@ -88,8 +88,8 @@ func TestFindSessionKfuncs(t *testing.T) {
 	if err != nil || len(insns) != 7 || !insns[1].IsKfuncCall() || !insns[3].IsKfuncCall() {
 		t.Errorf("%v, %v", insns, err)
 	}
-	none := codegen.FindSessionKfuncs(typesOf(t, function("other")))
-	if none != (codegen.SessionKfuncs{}) {
+	none := codegen.FindKfuncs(typesOf(t, function("other")))
+	if none != (codegen.Kfuncs{}) {
 		t.Errorf("%v", none)
 	}
 	if _, err := none.TrySession(); err == nil || !strings.Contains(err.Error(), "bpf_session_is_return (Linux 6.10)") {

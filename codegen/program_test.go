@@ -101,7 +101,8 @@ func TestPrograms(t *testing.T) {
 		{spec: "f(file->pos == 1, n == 2)", method: layout.MethodFentry, target: Options{Filtered: true},
 			entry: "ks_filter FnProbeReadKernel ks_send ks_count", capture: "FnProbeReadKernel"},
 		{spec: "f(file->pos == 1)", method: layout.MethodKprobe, entry: "FnProbeReadKernel ks_send ks_count", capture: "FnProbeReadKernel"},
-		{spec: "f(file->pos == 1)", method: layout.MethodKprobe, target: Options{Session: someKfuncs, TypeID: cast},
+		{spec: "f(file->pos == 1)", method: layout.MethodKprobe, target: Options{TypeID: cast}, entry: "FnProbeReadKernel ks_send ks_count", capture: "FnProbeReadKernel"},
+		{spec: "f(file->pos == 1)", method: layout.MethodKprobe, target: Options{Kfuncs: someKfuncs, TypeID: cast},
 			entry: "kfunc FnProbeReadKernel ks_send ks_count", capture: "kfunc FnProbeReadKernel"},
 		// One read for both members, and each alone if that fails.
 		{spec: "f(file->flags, file->mode)", method: layout.MethodKprobe, entry: "ks_send",

@@ -45,7 +45,7 @@ func TestStack(t *testing.T) {
 					if err := p.Lay(); err != nil {
 						t.Fatal(err)
 					}
-					target.Arch, target.Session = "amd64", ofKernel(false).Session
+					target.Arch, target.Kfuncs = "amd64", ofKernel(false).Kfuncs
 					target.TypeID = func(t btf.Type) (btf.TypeID, bool) { return 7, t == file }
 					target.Guard = GuardFor([]*layout.Probe{p}, nil)
 					most = max(most, stackOf(t, fmt.Sprintf("%s by %s, shared %t, stacks %t, role %d", spec, m, target.Shared, target.Stacks, role), p, target))

@@ -25,7 +25,7 @@ func TestVoid(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := kernel.Function{Name: "f", Type: &btf.Func{Name: "f", Type: &btf.FuncProto{Return: &btf.Void{}}}}
-	kernel7 := func() SessionKfuncs { return SessionKfuncs{IsReturn: 101, Cookie: 102, Cast: 103} }
+	kernel7 := func() Kfuncs { return Kfuncs{IsReturn: 101, Cookie: 102, Cast: 103} }
 	sends := func(functions []bpf.Subprogram) bool {
 		return slices.ContainsFunc(calls(functions[0].Insns), func(name string) bool {
 			return strings.HasPrefix(name, bpf.FuncSend) || strings.HasPrefix(name, bpf.FuncFinish)
@@ -39,7 +39,7 @@ func TestVoid(t *testing.T) {
 					t.Fatal(err)
 				}
 				for _, target := range []Options{{}, {Filtered: true, Limited: paired}, {Stacks: true}, {Branches: true}} {
-					target.Arch, target.Session = arch, kernel7
+					target.Arch, target.Kfuncs = arch, kernel7
 					target.Shared = m != layout.MethodFentry && m != layout.MethodFsession && m != layout.MethodKprobe
 					programs, err := Compile(&p.Probe, target)
 					if err != nil {

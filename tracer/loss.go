@@ -47,9 +47,6 @@ func (t *Tracer) Losses() ([]Loss, error) {
 			out = append(out, lossOf(bpf.Counter(cause), n))
 		}
 	}
-	if l.Off {
-		out = append(out, Loss{output.SwitchedOff, 1, output.SwitchedOff})
-	}
 	if t.decoder == nil {
 		return out, nil
 	}

@@ -272,7 +272,7 @@ func (w *triggerWatch) end() error {
 	losses, err := w.run.End()
 	w.take(true, func(triggerThread, *pendingTriggers) bool { return true })
 	var lost []error
-	for _, cause := range bpf.Marked {
+	for _, cause := range append(bpf.Marked[:], bpf.SwitchedOff) {
 		if n := losses.Lost[cause]; n > 0 {
 			lost = append(lost, fmt.Errorf("--trigger may have missed a call: %s", output.LossCount(cause, n)))
 		}

@@ -74,8 +74,8 @@ func resolved(tb testing.TB, text string, m layout.Method) (*plan.Plan, Options)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	kfuncs := codegen.FindSessionKfuncs(types)
-	target := codegen.Options{Arch: runtime.GOARCH, Session: func() codegen.SessionKfuncs { return kfuncs }}
+	kfuncs := codegen.FindKfuncs(types)
+	target := codegen.Options{Arch: runtime.GOARCH, Kfuncs: func() codegen.Kfuncs { return kfuncs }}
 	p, _, err := plan.Resolve(view, []*expr.Spec{spec}, plan.Options{Arch: runtime.GOARCH, Method: func(*plan.Probe) layout.Method { return m }})
 	if err != nil {
 		tb.Fatal(err)

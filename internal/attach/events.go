@@ -41,11 +41,7 @@ func (t *Tracer) affordReturns(functions int, e end) error {
 	if err != nil {
 		return err
 	}
-	if err := tooManyReturns(t.kretprobes+functions, cpus, os.Getpagesize(), memory); err != nil {
-		return err
-	}
-	t.kretprobes += functions
-	return nil
+	return tooManyReturns(t.kretprobes+functions, cpus, os.Getpagesize(), memory)
 }
 
 // hookEvent hooks a program at many functions by one event. The program looks
@@ -103,6 +99,8 @@ func (t *Tracer) hookEvent(prog program, probes []*plan.Probe, e end) (made []cl
 	}
 	var counts closer = ev
 	if e == atReturn {
+		t.kretprobes += len(probes)
+		ev.closed = func() { t.kretprobes -= len(probes) }
 		counts = awaiting{ev}
 	}
 	return append(made, counts, l), failed // closed in reverse order
@@ -146,6 +144,7 @@ func (t *Tracer) hookAddresses(prog program, probes []*plan.Probe, e end) (made 
 type event struct {
 	fsys      tracefs
 	dir, name string // the folder of tracefs; GROUP/NAME, of which NAME is unique
+	closed    func() // called by Close, if it is not nil
 }
 
 // baseSymbol is a symbol that every kernel has, before all functions.
@@ -231,6 +230,9 @@ func (ev *event) Close() error {
 	defer file.Close()
 	if _, err := fmt.Fprintf(file, "-:%s\n", ev.name); err != nil {
 		return fmt.Errorf("removing event %s: %w", ev.name, err)
+	}
+	if ev.closed != nil {
+		ev.closed()
 	}
 	return nil
 }

@@ -175,8 +175,8 @@ func (k *fakeKernel) attachEach(n int, all []string, m layout.Method, change ...
 	if err != nil {
 		k.t.Fatal(err)
 	}
-	kfuncs := func() codegen.SessionKfuncs { return codegen.SessionKfuncs{IsReturn: 101, Cookie: 102, Cast: 103} }
-	o := Options{Settings: bpf.Settings{RingSize: 4096}, Code: codegen.Options{Arch: "amd64", Session: kfuncs}, Kernel: view,
+	kfuncs := func() codegen.Kfuncs { return codegen.Kfuncs{IsReturn: 101, Cookie: 102, Cast: 103} }
+	o := Options{Settings: bpf.Settings{RingSize: 4096}, Code: codegen.Options{Arch: "amd64", Kfuncs: kfuncs}, Kernel: view,
 		Log: slog.New(slog.DiscardHandler)}
 	for _, f := range change {
 		f(&o)

@@ -113,7 +113,7 @@ func tryKprobeSession(types *btf.Cache) error {
 	if err != nil {
 		return err
 	}
-	isReturn, err := codegen.FindSessionKfuncs(spec).CallIsReturn()
+	isReturn, err := codegen.FindKfuncs(spec).CallIsReturn()
 	if err != nil {
 		return fmt.Errorf("%w: %w", err, ebpf.ErrNotSupported)
 	}
@@ -130,13 +130,21 @@ func tryKretprobeMulti(types *btf.Cache) error {
 // errUnpaired is why links of kprobe.multi and kprobe.session are not used for returns. fprobe has given their programs registers of
 // return_to_handler (arch/x86/kernel/ftrace_64.S) since Linux 6.14. On amd64 this did not save the stack pointer at first, then another
 // one; Linux 7.0 and the later ones of 6.18 and 6.19 save the caller's, as at entry.
-var errUnpaired = fmt.Errorf("at return this kernel does not tell where the call's stack is, as Linux 6.14 to 6.17 on amd64: calls cannot be told apart (%w)", ebpf.ErrNotSupported)
+var errUnpaired error = unpairedError{}
+
+type unpairedError struct{}
+
+func (unpairedError) Error() string {
+	return "at return this kernel does not tell where the call's stack is, as Linux 6.14 to 6.17 on amd64, so that calls cannot be told apart"
+}
+
+func (unpairedError) Is(target error) bool { return target == ebpf.ErrNotSupported }
 
 // testRun is a function that nothing calls but who tests a program. It takes no BTF to have it called.
 const testRun = "bpf_prog_test_run_skb"
 
 // tryPairing has the kernel call a function, and finds out whether its return can be known by what programs see at both ends. The kernel
-// skips programs while a task that runs on the CPU was preempted inside one, so that it takes more than one call, over a third of a second, to say no.
+// skips such programs on a CPU where a task was preempted in a system call on a map, so it takes several calls, over half a second, to say no.
 func tryPairing(types *btf.Cache, as ebpf.AttachType, options link.KprobeMultiOptions) error {
 	calls, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Hash, KeySize: 8, ValueSize: 8, MaxEntries: 64})
 	if err != nil {
@@ -167,7 +175,8 @@ func tryPairing(types *btf.Cache, as ebpf.AttachType, options link.KprobeMultiOp
 		defer l.Close()
 	}
 	why := fmt.Errorf("the kernel has not run its programs when %s was called", testRun)
-	for pause := time.Millisecond; pause < 500*time.Millisecond; pause *= 4 {
+	for pause := time.Duration(0); pause < 500*time.Millisecond; pause = 4*pause + time.Millisecond {
+		time.Sleep(pause)
 		if _, err := caller.Run(&ebpf.RunOptions{Data: make([]byte, 64)}); err != nil {
 			return fmt.Errorf("having the kernel call %s: %w", testRun, err)
 		}
@@ -184,7 +193,6 @@ func tryPairing(types *btf.Cache, as ebpf.AttachType, options link.KprobeMultiOp
 		for _, task := range tasks {
 			_ = calls.Delete(task) // or it is gone
 		}
-		time.Sleep(pause)
 	}
 	return why
 }
@@ -210,7 +218,7 @@ func tryFsession(types *btf.Cache) error {
 	if err != nil {
 		return err
 	}
-	insns, err := codegen.FindSessionKfuncs(spec).TrySession()
+	insns, err := codegen.FindKfuncs(spec).TrySession()
 	if err != nil {
 		return fmt.Errorf("%w: %w", err, ebpf.ErrNotSupported)
 	}

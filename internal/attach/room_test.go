@@ -30,8 +30,8 @@ func planned(t *testing.T, k *fakeKernel, n int, m layout.Method, texts ...strin
 	if err != nil {
 		t.Fatal(err)
 	}
-	kfuncs := func() codegen.SessionKfuncs { return codegen.SessionKfuncs{IsReturn: 101, Cookie: 102, Cast: 103} }
-	return p, Options{Settings: bpf.Settings{RingSize: 4096}, Code: codegen.Options{Arch: "amd64", Session: kfuncs}, Kernel: view, Log: slog.New(slog.DiscardHandler), Fallback: true}
+	kfuncs := func() codegen.Kfuncs { return codegen.Kfuncs{IsReturn: 101, Cookie: 102, Cast: 103} }
+	return p, Options{Settings: bpf.Settings{RingSize: 4096}, Code: codegen.Options{Arch: "amd64", Kfuncs: kfuncs}, Kernel: view, Log: slog.New(slog.DiscardHandler), Fallback: true}
 }
 
 // TestFallbackOfOthers: by a kprobe `return == count` would keep what is redacted, and is refused. A probe that the kernel takes by

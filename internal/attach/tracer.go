@@ -82,7 +82,7 @@ type Tracer struct {
 	taken     atomic.Uint64 // bytes of the ring buffer that records have taken, and nobody needs any more
 	userMulti func() bool   // of the host, asked once
 	places    int           // of uprobes
-	// kretprobes are those of events that were made.
+	// kretprobes are those of open events.
 	kretprobes int
 	room       room
 	roomy      bool // room is for what may be fallen back on, too
@@ -173,7 +173,7 @@ func unpaired(h host, p *plan.Plan) error {
 			continue
 		}
 		if err := h.has(c); errors.Is(err, errUnpaired) {
-			return fmt.Errorf("%w; with --attach auto or kprobe they can", refusal(c, err))
+			return fmt.Errorf("%w; auto takes kprobes then", refusal(c, err))
 		}
 	}
 	return nil

@@ -158,7 +158,7 @@ func TestUnpaired(t *testing.T) {
 			k := newFake(t)
 			k.unpaired = true
 			tracer, _, err := k.attach(20, items, m)
-			if errors.Is(err, errUnpaired) != refused || refused && !strings.HasPrefix(err.Error(), name+" is not used: ") || !refused && err != nil {
+			if errors.Is(err, errUnpaired) != refused || refused && err.Error() != name+" is not used: "+errUnpaired.Error()+"; auto takes kprobes then" || !refused && err != nil {
 				t.Errorf("%s: %v", items, err)
 			}
 			if err == nil {
@@ -522,6 +522,22 @@ func TestWithoutTracefs(t *testing.T) {
 	}
 	if d := cmp.Diff([]string{"program Kprobe", "kretprobe f0"}, k.hooks()); d != "" {
 		t.Error(d)
+	}
+}
+
+// TestKretprobesCounted: the kretprobes of open events count, also where a function was refused and the others are hooked once more.
+func TestKretprobesCounted(t *testing.T) {
+	k := newFake(t)
+	k.traits["f3"] = noMemory
+	tracer, _, err := k.attach(20, "(return)", layout.MethodKprobe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(tracer.Failed()) != 1 || tracer.kretprobes != 19 {
+		t.Errorf("%d kretprobes, failed: %v", tracer.kretprobes, tracer.Failed())
+	}
+	if tracer.Close(); tracer.kretprobes != 0 {
+		t.Errorf("%d kretprobes after all were closed", tracer.kretprobes)
 	}
 }
 

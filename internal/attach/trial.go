@@ -91,7 +91,7 @@ func (t Trial) attach(h host, view *kernel.View, arch string) (*Tracer, error) {
 	if err != nil {
 		return nil, err
 	}
-	code := codegen.Options{Arch: arch, Session: func() codegen.SessionKfuncs { return codegen.FindSessionKfuncs(types) }}
+	code := codegen.Options{Arch: arch, Kfuncs: func() codegen.Kfuncs { return codegen.FindKfuncs(types) }}
 	options := Options{Settings: bpf.Settings{RingSize: trialRing, TraceSelf: true}, Code: code, Kernel: view, Log: slog.New(slog.DiscardHandler)}
 	if !t.Session {
 		p, _, err := plan.Resolve(view, []*expr.Spec{spec}, resolve)

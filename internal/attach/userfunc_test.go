@@ -42,7 +42,7 @@ func attachUser(t *testing.T, k *fakeKernel, texts ...string) (*Tracer, *plan.Pl
 		t.Fatal(err)
 	}
 	tracer, err := attachTo(k, p, Options{Settings: bpf.Settings{RingSize: 4096}, Kernel: view, Fallback: true, Log: slog.New(slog.DiscardHandler),
-		Code: codegen.Options{Arch: "amd64", Session: func() codegen.SessionKfuncs { return codegen.SessionKfuncs{IsReturn: 101, Cookie: 102, Cast: 103} }}})
+		Code: codegen.Options{Arch: "amd64", Kfuncs: func() codegen.Kfuncs { return codegen.Kfuncs{IsReturn: 101, Cookie: 102, Cast: 103} }}})
 	if err != nil {
 		t.Fatal(err)
 	}

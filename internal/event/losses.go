@@ -19,6 +19,5 @@ type Losses struct {
 	Lost      [bpf.Counters]uint64 // by cause
 	Cut       uint64               // records that there was no more time for after an interrupt
 	Uncounted bool                 // the kernel has not counted all that it skipped
-	Off       bool                 // ftrace or kprobes, which serve some of what was traced, were switched off at the end
 	Unread    error                // why Lost could not be read; nil if it was
 }

@@ -139,8 +139,8 @@ func target(t *testing.T, view *kernel.View) codegen.Options {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kfuncs := codegen.FindSessionKfuncs(types)
-	out.Session = func() codegen.SessionKfuncs { return kfuncs }
+	kfuncs := codegen.FindKfuncs(types)
+	out.Kfuncs = func() codegen.Kfuncs { return kfuncs }
 	if attach.Probe(context.Background(), attach.CapRdonlyCast).Has(attach.CapRdonlyCast) {
 		spec, err := view.BTF()
 		if err != nil {

@@ -127,7 +127,7 @@ var causes = [bpf.Counters]string{
 	bpf.LeftFine: "left_fine", bpf.LeftError: "left_error", bpf.LeftShort: "left_short", bpf.LeftUnmet: "left_unmet", bpf.LostChain: "chain", bpf.Overwritten: "overwritten",
 	bpf.LostKey: "key", bpf.LostRow: "row", bpf.LostKeptStack: "kept_stack", bpf.LostPath: "path",
 	bpf.ShortStack: "short_stack", bpf.LostInner: "inner", bpf.UnseenReturn: "unseen_return", bpf.MissedTask: "missed_task",
-	bpf.UnseenCode: "unseen_code",
+	bpf.UnseenCode: "unseen_code", bpf.SwitchedOff: "switched_off",
 }
 
 // AppendLoss appends that records are missing.
@@ -154,9 +154,6 @@ func (p *Printer) AppendEnd(dst []byte, t *output.Totals) ([]byte, error) {
 	dst = p.appendWarning(dst, t.Cut, "records left out because there were too many after the interrupt")
 	dst = p.appendWarning(dst, t.Orphans, "sessions given up: their ends were lost, or their parts took too much memory")
 	dst = p.appendWarning(dst, t.Left, "calls and interim stacks left out of sessions that took too much memory")
-	if t.Off {
-		dst = p.appendWarning(dst, 1, output.SwitchedOff)
-	}
 	if t.Uncounted {
 		dst = p.appendWarning(dst, 1, "this kernel does not count all kprobes that it skips")
 	}

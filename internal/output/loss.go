@@ -53,14 +53,12 @@ var losses = [bpf.Counters]loss{
 		hint: "sessions may be wrong"},
 	bpf.UnseenCode: {what: "time{s} something that processes mapped, executed or forked was not seen: the buffer for that was full, processes mapped more than is read or kept, one kept its mappings locked, or a CPU was off",
 		hint: "user stacks may lack frames or names"},
-	bpf.LeftFine:  {what: "session{s} not shown because {it|they} did not fail", known: true},
-	bpf.LeftError: {what: "session{s} not shown because of the error{s} that {it|they} failed with", known: true},
-	bpf.LeftShort: {what: "session{s} not shown because {it|they} did not take long enough", known: true},
-	bpf.LeftUnmet: {what: "session{s} not shown because no call met the predicates", known: true},
+	bpf.SwitchedOff: {what: "switch{es} of the kernel's, for ftrace or kprobes, {was|were} off at the end: calls that need {it|them} were not seen since", hint: "on that machine, ksnoop doctor says more"},
+	bpf.LeftFine:    {what: "session{s} not shown because {it|they} did not fail", known: true},
+	bpf.LeftError:   {what: "session{s} not shown because of the error{s} that {it|they} failed with", known: true},
+	bpf.LeftShort:   {what: "session{s} not shown because {it|they} did not take long enough", known: true},
+	bpf.LeftUnmet:   {what: "session{s} not shown because no call met the predicates", known: true},
 }
-
-// SwitchedOff says what event.Losses.Off means.
-const SwitchedOff = "ftrace or kprobes were switched off during the trace: calls that need them were not seen from then on"
 
 // LossText names what a counter of the engine counts: "calls left out by --rate". It does not depend on
 // how many there were.

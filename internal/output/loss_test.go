@@ -47,7 +47,8 @@ func TestAppendLosses(t *testing.T) {
 	for cause, want := range map[bpf.Counter]string{ // one of them is one
 		bpf.LostRingbuf: "1 record lost because the ring buffer was full", bpf.LostReturn: "1 return of calls in a session not seen: the kernel did not run the program there, or the call never returned",
 		bpf.LostBranches: "1 record without its branches, which others overwrote too soon", bpf.Truncated: "1 string or buffer of which only the beginning was captured",
-		bpf.ShortStack: "1 user stack that is deeper than what was copied of it", bpf.LeftError: "1 session not shown because of the error that it failed with",
+		bpf.SwitchedOff: "1 switch of the kernel's, for ftrace or kprobes, was off at the end: calls that need it were not seen since",
+		bpf.ShortStack:  "1 user stack that is deeper than what was copied of it", bpf.LeftError: "1 session not shown because of the error that it failed with",
 	} {
 		if got := LossCount(cause, 1); got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -191,7 +191,6 @@ type ending struct {
 	Lost      []uint64 // by bpf.Counter
 	Cut       uint64   `json:",omitempty"`
 	Uncounted bool     `json:",omitempty"`
-	Off       bool     `json:",omitempty"`
 	// More says that the run goes on in its next part. What it has lost is in the last one.
 	More bool `json:",omitempty"`
 }

@@ -169,7 +169,7 @@ func (f *fixture) record(w io.Writer) error {
 	return out.End(lostInTest)
 }
 
-var lostInTest = event.Losses{Lost: [bpf.Counters]uint64{bpf.LostRingbuf: 3, bpf.Fault: 1 << 63}, Cut: 17, Uncounted: true, Off: true}
+var lostInTest = event.Losses{Lost: [bpf.Counters]uint64{bpf.LostRingbuf: 3, bpf.Fault: 1 << 63}, Cut: 17, Uncounted: true}
 
 func (f *fixture) bytes(t testing.TB) []byte {
 	t.Helper()

@@ -241,7 +241,7 @@ func (r *Reader) end(block []byte) error {
 		return fmt.Errorf("recorded by ksnoop %s, which counts %d causes of losses rather than %d", r.info.Writer, len(e.Lost), len(r.losses.Lost))
 	}
 	copy(r.losses.Lost[:], e.Lost)
-	r.losses.Cut, r.losses.Uncounted, r.losses.Off, r.more = e.Cut, e.Uncounted, e.Off, e.More
+	r.losses.Cut, r.losses.Uncounted, r.more = e.Cut, e.Uncounted, e.More
 	if r.inSeries {
 		return nil
 	}

@@ -303,7 +303,7 @@ func (w *Writer) End(l event.Losses) error {
 	if w.err != nil {
 		return w.err
 	}
-	err := w.writeJSON(blockEnd, ending{Records: w.records, Lost: l.Lost[:], Cut: l.Cut, Uncounted: l.Uncounted, Off: l.Off})
+	err := w.writeJSON(blockEnd, ending{Records: w.records, Lost: l.Lost[:], Cut: l.Cut, Uncounted: l.Uncounted})
 	if err == nil {
 		err = w.shelf.prune(w.out.size)
 	}

@@ -326,6 +326,16 @@ func TestUnseen(t *testing.T) {
 	}
 }
 
+// TestUnseenTime: of a time that was not looked at, nobody knows what was in it.
+func TestUnseenTime(t *testing.T) {
+	for _, cause := range []bpf.Counter{bpf.PausedTime, bpf.LostFamily, bpf.MissedTask, bpf.SwitchedOff} {
+		var tally Tally
+		if tally.Lost[cause] = 1; tally.Unseen() != Unknown {
+			t.Errorf("1 %s: %d unseen", output.LossText(cause), tally.Unseen())
+		}
+	}
+}
+
 // TestUnseenWraps: numbers that only a damaged recording has do not add up to few.
 func TestUnseenWraps(t *testing.T) {
 	var tally Tally

@@ -50,9 +50,6 @@ func AppendLosses(dst []byte, l *event.Losses, all bool) []byte {
 	if l.Cut > 0 || all {
 		dst = appendCount(dst, l.Cut, "record{s} not shown because there was too much to print after the interrupt")
 	}
-	if l.Off {
-		dst = append(append(append(dst, "ksnoop: "...), output.SwitchedOff...), "; ksnoop doctor says which\n"...)
-	}
 	if all && l.Uncounted {
 		dst = append(dst, "ksnoop: this kernel does not count all kprobes that it skips\n"...)
 	}
@@ -72,10 +69,10 @@ var unseen = [...]bpf.Counter{bpf.LostRingbuf, bpf.LostDepth, bpf.LostStash, bpf
 	bpf.LostNMI, bpf.LostInner, bpf.Missed, bpf.MissedReturn, bpf.UnseenReturn, bpf.Overwritten, bpf.LostKey, bpf.LostRow}
 
 // Unseen returns how many calls, or sessions, there were at most besides those that were
-// written. It is Unknown if a time was not looked at, ftrace was switched off, a process perhaps not followed, or the end of
+// written. It is Unknown if a time was not looked at, ftrace or kprobes were switched off, a process perhaps not followed, or the end of
 // a thread not seen, in whose session those of a later thread can hide.
 func (t *Tally) Unseen() uint64 {
-	if t.Lost[bpf.PausedTime] > 0 || t.Lost[bpf.LostFamily] > 0 || t.Lost[bpf.MissedTask] > 0 || t.Off {
+	if t.Lost[bpf.PausedTime] > 0 || t.Lost[bpf.LostFamily] > 0 || t.Lost[bpf.MissedTask] > 0 || t.Lost[bpf.SwitchedOff] > 0 {
 		return Unknown
 	}
 	n := min(t.Orphans, Unknown)

@@ -40,32 +40,29 @@ func obstacle(o kernel.Fact) error {
 	return fmt.Errorf("cannot trace: %s%s", o, hint)
 }
 
-// switchedOff returns what is switched off by which some probe would be hit. All may be attached, and nothing is seen.
-func switchedOff(view *kernel.View, p *plan.Plan) (off kernel.Fact, is bool) {
+// switchedOff returns what is switched off by which some probe would be hit: all may be attached, and nothing is seen.
+func switchedOff(view *kernel.View, p *plan.Plan) (off []kernel.Fact) {
 	uses := map[kernel.FactName]bool{}
 	for _, probe := range p.Probes {
-		if probe.Path() { // its blocks have kprobes, however its calls are traced
-			uses[kernel.FactKprobes] = true
-		}
 		switch probe.Method {
 		case layout.MethodKprobe:
 			uses[kernel.FactKprobes] = true
-			// On amd64 a kprobe at a function's entry is hit by ftrace.
-			uses[kernel.FactFtrace] = uses[kernel.FactFtrace] || view.Arch() == "amd64" && (probe.IsCall() || atEntry(&probe.Hook))
+			uses[kernel.FactFtrace] = uses[kernel.FactFtrace] || view.Arch() == "amd64" && atEntry(probe)
 		case layout.MethodFentry, layout.MethodFsession, layout.MethodTracingMulti, layout.MethodKprobeMulti, layout.MethodKprobeSession:
 			uses[kernel.FactFtrace] = uses[kernel.FactFtrace] || !probe.InProgram
 		}
 	}
 	for _, name := range []kernel.FactName{kernel.FactFtrace, kernel.FactKprobes} {
-		if off, is := view.SwitchedOff(name); is && uses[name] {
-			return off, true
+		if f, is := view.SwitchedOff(name); is && uses[name] {
+			off = append(off, f)
 		}
 	}
-	return off, false
+	return off
 }
 
-// atEntry reports whether ftrace's hook of a function is at the instruction: endbr64 may come before it.
-func atEntry(h *plan.Hook) bool {
+// atEntry reports whether a kprobe is where ftrace's hook of its function is, at the beginning or behind endbr64: on amd64 it is
+// hit by ftrace then. A kretprobe is there, too.
+func atEntry(p *plan.Probe) bool {
 	const endbr = 4
-	return h.Kind == expr.Instruction && (h.Offset == 0 || h.Offset == endbr)
+	return p.Hook.Kind != expr.Instruction || p.Hook.Offset == 0 || p.Hook.Offset == endbr
 }

@@ -62,8 +62,8 @@ func (r Resolved) Choose(view *kernel.View, request Request) (Resolved, error) {
 	if err != nil {
 		return r, err
 	}
-	if off, is := switchedOff(view, r.Plan); is {
-		return r, obstacle(off)
+	if off := switchedOff(view, r.Plan); len(off) > 0 {
+		return r, obstacle(off[0])
 	}
 	return r, nil
 }

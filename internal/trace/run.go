@@ -41,7 +41,7 @@ type Run struct {
 	users    *process.Symbols // nil: no user stacks are named
 	unwind   *unwinding       // nil: no user stacks are unwound
 	unfollow func()           // ends what follows those; nil if nothing does
-	off      func() bool      // whether ftrace or kprobes are, which it needs
+	off      func() uint64    // how many of ftrace and kprobes are, of those it needs
 	slowly   bool             // begin with few calls, and see what that takes
 	paced    bool             // Settings.Paced
 	finish   func()           // of what Records has begun; nil before
@@ -102,10 +102,7 @@ func begin(ctx context.Context, view *kernel.View, p *plan.Plan, s Settings, loa
 	if s.Unwinder != nil {
 		r.unwind = &unwinding{unwinder: s.Unwinder, plan: r.Plan}
 	}
-	r.off = func() bool {
-		_, off := switchedOff(view, r.Plan)
-		return off
-	}
+	r.off = func() uint64 { return uint64(len(switchedOff(view, r.Plan))) }
 	if p.Sessions && s.Report.Parent.Places() {
 		r.programs = newPrograms(s.Report.Parent, tracer.SetSpanPlace, s.Log)
 	}
@@ -254,11 +251,12 @@ func (r *Run) keepWithin(ctx context.Context, b attach.Budget, stop func()) <-ch
 func (r *Run) End() (l event.Losses, err error) {
 	if err = r.tracer.Stop(); err == nil {
 		l.Lost, err = r.Counters()
+		l.Lost[bpf.SwitchedOff] = r.off()
 	}
 	if err != nil {
 		l = event.Losses{Unread: err} // what was counted until then says nothing
 	}
-	l.Uncounted, l.Cut, l.Off = r.tracer.Uncounted(), r.tracer.Cut(), r.off()
+	l.Uncounted, l.Cut = r.tracer.Uncounted(), r.tracer.Cut()
 	return l, err
 }
 

@@ -73,7 +73,7 @@ func CodeOptions(ctx context.Context, view *kernel.View, p *plan.Plan, s Setting
 		Stacks:   s.Tail.Stack > 0 || s.Tail.UserStack > 0 || s.Tail.UserCopy > 0,
 		Branches: s.Tail.Branches,
 		TypeID:   typeIDs(ctx, view),
-		Session:  sessionKfuncs(view),
+		Kfuncs:   findKfuncs(view),
 	}
 	types, err := view.BTF()
 	if err != nil {
@@ -111,14 +111,14 @@ func typeIDs(ctx context.Context, view *kernel.View) func(btf.Type) (btf.TypeID,
 	}
 }
 
-// sessionKfuncs finds what the kernel has for programs that run at both ends of
+// findKfuncs finds what the kernel has for programs that run at both ends of
 // a call, when it is first asked.
-func sessionKfuncs(view *kernel.View) func() codegen.SessionKfuncs {
-	return sync.OnceValue(func() codegen.SessionKfuncs {
+func findKfuncs(view *kernel.View) func() codegen.Kfuncs {
+	return sync.OnceValue(func() codegen.Kfuncs {
 		types, err := view.BTF()
 		if err != nil || view.GivenTypes() { // ids of a file are not those of the kernel
-			return codegen.SessionKfuncs{}
+			return codegen.Kfuncs{}
 		}
-		return codegen.FindSessionKfuncs(types)
+		return codegen.FindKfuncs(types)
 	})
 }

@@ -204,7 +204,6 @@ func (r *Runner) end(run *trace.Run) error {
 	for cause, n := range lost.Lost {
 		r.Lost.Lost[cause] += n
 	}
-	r.Lost.Off = r.Lost.Off || lost.Off
 	return r.Recording.EndRun(lost)
 }
 
@@ -353,9 +352,6 @@ func (r *Runner) Missing() (all []Lost) {
 			all = append(all, lostBy(cause, n))
 		}
 	}
-	if r.Lost.Off {
-		all = append(all, Lost{output.SwitchedOff, 1, output.SwitchedOff})
-	}
 	return all
 }
 
@@ -366,7 +362,7 @@ func (r *Runner) callsMissing() bool {
 			return true
 		}
 	}
-	return r.Lost.Off
+	return false
 }
 
 // lostBy says what a counter of the engine has counted.
