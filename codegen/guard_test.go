@@ -298,8 +298,8 @@ func TestAddressOfZero(t *testing.T) {
 				return ins.OpCode.Class() == asm.LdXClass && ins.OpCode.Size() == asm.DWord && ins.Offset == 16
 			})
 			tested := func(ins asm.Instruction) bool {
-				if arch == "arm64" { // bit 55, in R5
-					return ins.OpCode.JumpOp() == asm.JSet && ins.Src == asm.R5
+				if arch == "arm64" { // the lowest address with the bits from 55 on, in R5
+					return ins.OpCode.JumpOp() == asm.JLT && ins.Src == asm.R5
 				}
 				return ins.OpCode.JumpOp() == asm.JSGE && ins.Constant == 0
 			}

@@ -213,7 +213,7 @@ func TestUserAddress(t *testing.T) {
 				tested := false
 				for _, ins := range f.Insns {
 					switch {
-					case ins.OpCode.JumpOp() == asm.JSet && ins.Dst == asm.R3 && ins.Src == asm.R5:
+					case ins.OpCode.JumpOp() == asm.JLT && ins.Dst == asm.R3 && ins.Src == asm.R5:
 						tested = true
 						tests++
 					case ins.IsBuiltinCall() && (asm.BuiltinFunc(ins.Constant) == asm.FnProbeReadKernel || asm.BuiltinFunc(ins.Constant) == asm.FnProbeReadKernelStr):
