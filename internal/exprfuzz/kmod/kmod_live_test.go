@@ -4,6 +4,7 @@ package kmod
 
 import (
 	"encoding/binary"
+	"errors"
 	"os"
 	"testing"
 
@@ -24,7 +25,7 @@ func TestLiveExprModule(t *testing.T) {
 		{Name: "a", Type: long}, {Name: "b", Type: long, Offset: 64}}}
 	m := &Module{Name: "kmod_test", Funcs: []*btf.Func{{Name: "kmod_test_f", Linkage: btf.StaticFunc, Type: &btf.FuncProto{
 		Return: long, Params: []btf.FuncParam{{Name: "p", Type: &btf.Pointer{Target: object}}, {Name: "n", Type: long}}}}}}
-	if err := m.Load(); err != nil {
+	if err := errors.Join(m.Load(), m.Unload(), m.Load()); err != nil {
 		t.Fatal(err)
 	}
 	addrs, err := m.Addresses()

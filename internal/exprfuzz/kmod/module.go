@@ -46,6 +46,15 @@ func (m *Module) Load() error {
 	return nil
 }
 
+// Unload takes the module out of the running kernel. The error is unix.EWOULDBLOCK while something uses it, as programs do that
+// have just been taken off its functions.
+func (m *Module) Unload() error {
+	if err := unix.DeleteModule(m.Name, unix.O_NONBLOCK); err != nil {
+		return fmt.Errorf("unloading module %s: %w", m.Name, err)
+	}
+	return nil
+}
+
 // Addresses returns where the functions of a loaded module are, in their order.
 func (m *Module) Addresses() ([]uint64, error) {
 	data, err := os.ReadFile("/proc/kallsyms")
