@@ -129,7 +129,7 @@ func sayKprobes(log *slog.Logger, p *plan.Plan, c attach.Choice) {
 	if len(c.Passed) > 0 {
 		why = "; --debug tells why no better method is used"
 	}
-	log.Warn(fmt.Sprintf("it takes a while to attach %d functions by kprobes, and longer to end%s", n, why))
+	log.Warn(fmt.Sprintf("it takes a while to attach %d functions by kprobes, and longer to take them off at the end%s", n, why))
 }
 
 // passedTexts are the reasons, each on one line.

@@ -54,4 +54,10 @@ func TestSwitchedOff(t *testing.T) {
 			t.Errorf("%+v: %v", c, off)
 		}
 	}
+	// A kretprobe that sessions inject is hit by ftrace, too; both may be off.
+	view := kernel.Open(fstest.MapFS{ftrace: {Data: []byte("0\n")}, kprobes: {Data: []byte("0\n")}, "proc/sys/kernel/arch": {Data: []byte("x86_64\n")}})
+	injected := &plan.Probe{Probe: layout.Probe{Method: layout.MethodKprobe, Role: layout.RoleInjectedReturn}, Hook: call}
+	if off := switchedOff(view, &plan.Plan{Probes: []*plan.Probe{injected}}); len(off) != 2 {
+		t.Errorf("both are off: %v", off)
+	}
 }

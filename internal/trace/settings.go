@@ -111,8 +111,7 @@ func typeIDs(ctx context.Context, view *kernel.View) func(btf.Type) (btf.TypeID,
 	}
 }
 
-// findKfuncs finds what the kernel has for programs that run at both ends of
-// a call, when it is first asked.
+// findKfuncs finds the kernel's functions that generated code may call, when it is first asked.
 func findKfuncs(view *kernel.View) func() codegen.Kfuncs {
 	return sync.OnceValue(func() codegen.Kfuncs {
 		types, err := view.BTF()

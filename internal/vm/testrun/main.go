@@ -6,8 +6,8 @@
 //
 // Unit tests run here, with the race detector but for those of norace.go. Live tests, which are those
 // named TestLive… in files named …_live_test.go, run in a guest of each kernel
-// of $KSNOOP_KERNELS, all packages' test programs in one boot. Without -run, -debuginfo, packages and $KSNOOP_KERNELS, kernels have two
-// guests, with half of the tests each. Behind a kernel's name ":smoke" asks for one test of each feature only, in one guest, see smoke.go. Without -all,
+// of $KSNOOP_KERNELS, all packages' test programs in one boot. With -all, or where guests share the tests, a kernel has two
+// guests, with half of its tests each; with -run it has one. Behind a kernel's name ":smoke" asks for one test of each feature only, in one guest, see smoke.go. Without -all,
 // -debuginfo, -run, packages, that variable and $KSNOOP_SOAK, or with -turn, guests without ":smoke" share the tests, and
 // all share the repeats of each test: see livetest.Share. Benchmarks named BenchmarkLive… run in guests whose clocks count instructions.
 package main
